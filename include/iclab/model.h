@@ -21,6 +21,7 @@ typedef struct icl_parameter_info {
     size_t offset;              /* elements from the start of the flat vector */
     size_t count;               /* elements */
     bool without_decay;         /* train.weight_decay leaves it out: biases, gains */
+    bool is_hidden_matrix;      /* train.optimizer = muon orthogonalises its steps: a map between hidden vectors */
 } icl_parameter_info;
 
 /* Reads the [model] section, for tasks of this shape. ICL_ERROR_INPUT, naming both, if the family cannot answer it. */

@@ -92,6 +92,10 @@ ICL_API icl_status icl_model_add_parameter(icl_model *model, int rank, const siz
 /* Excludes the parameter added last from decay (train.weight_decay): a bias, a gain. Does nothing if there is none. */
 ICL_API void icl_model_mark_without_decay(icl_model *model);
 
+/* Has train.optimizer = muon orthogonalise the steps of the parameter added last, of rank 2: a map between hidden
+ * vectors, and no table, filter or read-out. Does nothing if there is none, or if it has another rank. */
+ICL_API void icl_model_mark_hidden_matrix(icl_model *model);
+
 /* Returns element `index` of the flat vector's own standard normal numbers, for initialize: a function of only the seed
  * and the index. */
 ICL_API float icl_model_noise(uint32_t seed, size_t index);

@@ -130,6 +130,11 @@ void icl_model_mark_without_decay(icl_model *model) {
         model->parameters[model->parameter_count - 1].without_decay = true;
 }
 
+void icl_model_mark_hidden_matrix(icl_model *model) {
+    if (model->parameter_count > 0 && model->parameters[model->parameter_count - 1].rank == 2)
+        model->parameters[model->parameter_count - 1].is_hidden_matrix = true;
+}
+
 size_t icl_model_size(const icl_model *model) {
     return model->size;
 }

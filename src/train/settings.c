@@ -9,8 +9,14 @@
 
 #define KEY(field) ICL_KEY("train", icl_train_keys, field)
 
-static const icl_recipe_key adam_rows[] = {
+static const icl_recipe_key beta1_rows[] = {
     {KEY(beta1), "0.9", 0, 0.999999, .help = "decay of the first moment"},
+};
+static const icl_recipe_key muon_rows[] = {
+    {KEY(muon_momentum), "0.95", 0, 0.999999,
+     .help = "decay of the first moment: Nesterov's momentum of hidden matrices, beta1 of all else"},
+};
+static const icl_recipe_key adam_rows[] = {
     {KEY(beta2), "0.99", 0, 0.999999, .help = "decay of the second moment"},
     {KEY(epsilon), "1e-8", 1e-30, 1, .help = "added to the root of the second moment"},
     {KEY(weight_decay), "0", 0, 1e6, .help = "decoupled weight decay, of all but biases and gains"},
@@ -18,13 +24,18 @@ static const icl_recipe_key adam_rows[] = {
 static const icl_recipe_key sgd_rows[] = {
     {KEY(momentum), "0.9", 0, 0.999999, .help = "share of the last step kept"},
 };
+static const icl_recipe_group beta1_group = ICL_RECIPE_GROUP(beta1_rows);
+static const icl_recipe_group muon_group = ICL_RECIPE_GROUP(muon_rows);
 static const icl_recipe_group adam_group = ICL_RECIPE_GROUP(adam_rows);
 static const icl_recipe_group sgd_group = ICL_RECIPE_GROUP(sgd_rows);
-static const icl_recipe_group *const adam_groups[] = {&adam_group, NULL};
+static const icl_recipe_group *const adam_groups[] = {&beta1_group, &adam_group, NULL};
+static const icl_recipe_group *const muon_groups[] = {&muon_group, &adam_group, NULL};
 static const icl_recipe_group *const sgd_groups[] = {&sgd_group, NULL};
 
-static const icl_choice optimizers[] = {
-    {"adam", ICL_UPDATE_ADAM, adam_groups}, {"sgd", ICL_UPDATE_SGD, sgd_groups}, {0}};
+static const icl_choice optimizers[] = {{"adam", ICL_OPTIMIZER_ADAM, adam_groups},
+                                        {"sgd", ICL_OPTIMIZER_SGD, sgd_groups},
+                                        {"muon", ICL_OPTIMIZER_MUON, muon_groups},
+                                        {0}};
 static const icl_recipe_key optimizer_rows[] = {
     {KEY(optimizer), "adam", .choices = optimizers, .help = "how a gradient becomes a step"},
     {KEY(clip), "1", 0, 1e30, .help = "largest norm of the whole gradient; 0: no limit"},
@@ -40,14 +51,24 @@ static const icl_recipe_key step_rows[] = {
 static const icl_recipe_group step_group = ICL_RECIPE_GROUP(step_rows);
 static const icl_recipe_group *const step_groups[] = {&step_group, NULL};
 
+static const icl_recipe_key stable_rows[] = {
+    {KEY(decay_share), "0.2", 1e-6, 1,
+     .help = "last part of the schedule, over which the rate falls to 0 as 1 - sqrt(t)"},
+};
+static const icl_recipe_group stable_group = ICL_RECIPE_GROUP(stable_rows);
+static const icl_recipe_group *const stable_groups[] = {&stable_group, NULL};
+
 static const icl_choice schedules[] = {{"constant", ICL_SCHEDULE_CONSTANT},
                                        {"step", ICL_SCHEDULE_STEP, step_groups},
                                        {"cosine", ICL_SCHEDULE_COSINE},
+                                       {"warmup-stable-decay", ICL_SCHEDULE_STABLE, stable_groups},
                                        {0}};
 static const icl_recipe_key schedule_rows[] = {
     {KEY(learning_rate), "0.01", 1e-12, 1e6, .help = "after warm-up"},
     {KEY(schedule), "cosine", .choices = schedules,
-     .help = "learning rate after warm-up: as it is, times step_factor every step_every steps, or down to 0"},
+     .help =
+         "learning rate after warm-up: as it is, times step_factor every step_every steps, or down to 0, at once or in "
+         "the last part"},
     {KEY(warmup), "500", 0, ICL_MAX_STEPS, .help = "steps of linear warm-up"},
     {KEY(horizon), "0", 0, ICL_MAX_STEPS, .help = "step at which the schedule ends; 0: train.steps"},
 };
@@ -94,8 +115,9 @@ const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(polish_rows);
 
 icl_train_keys icl_train_keys_read(const icl_recipe *recipe) {
     const icl_recipe_group *const groups[] = {
-        &icl_optimizer_keys, &adam_group, &sgd_group,       &icl_schedule_keys, &step_group, &icl_trainer_keys,
-        &icl_loop_keys,      &rise_group, &icl_starts_keys, &icl_polish_keys,   NULL};
+        &icl_optimizer_keys, &beta1_group,  &adam_group,       &muon_group,    &sgd_group,  &icl_schedule_keys,
+        &step_group,         &stable_group, &icl_trainer_keys, &icl_loop_keys, &rise_group, &icl_starts_keys,
+        &icl_polish_keys,    NULL};
     icl_train_keys keys;
 
     for (const icl_recipe_group *const *group = groups; *group; group++)
@@ -107,8 +129,8 @@ icl_train_keys icl_train_keys_read(const icl_recipe *recipe) {
 
 static icl_update_params update_of(const icl_train_keys *keys) {
     return (icl_update_params){
-        .kind = keys->optimizer,
-        .adam = {.beta1 = keys->beta1,
+        .kind = keys->optimizer == ICL_OPTIMIZER_SGD ? ICL_UPDATE_SGD : ICL_UPDATE_ADAM,
+        .adam = {.beta1 = keys->optimizer == ICL_OPTIMIZER_MUON ? keys->muon_momentum : keys->beta1,
                  .beta2 = keys->beta2,
                  .epsilon = keys->epsilon,
                  .weight_decay = keys->weight_decay},
@@ -126,6 +148,7 @@ static icl_schedule schedule_of(const icl_train_keys *keys) {
         .total = keys->horizon > 0 ? keys->horizon : keys->steps,
         .every = keys->step_every,
         .factor = keys->step_factor,
+        .decay_share = keys->decay_share,
     };
 }
 
@@ -145,6 +168,13 @@ static uint64_t growth_steps(const icl_growth *growth) {
     return growth->layers > FIRST_DEPTH ? growth->steps_per_layer * (growth->layers - FIRST_DEPTH) : 0;
 }
 
+static bool has_hidden_matrices(const icl_model *model) {
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++)
+        if (icl_model_parameter(model, i)->is_hidden_matrix)
+            return true;
+    return false;
+}
+
 /* Checks that the model can do what the keys ask for. */
 static icl_status check_abilities(const icl_recipe *recipe, const icl_train_keys *keys, const icl_model *model,
                                   const icl_training_settings *settings, icl_error *error) {
@@ -162,6 +192,9 @@ static icl_status check_abilities(const icl_recipe *recipe, const icl_train_keys
     if (growing > 0 && !icl_model_can(model, ICL_MODEL_GROWS))
         return icl_recipe_reject(recipe, ICL_TRAIN_KEY(growth), error,
                                  "0: this model cannot grow, as model.family = linear can unless it is tied");
+    if (settings->orthogonalizes && !has_hidden_matrices(model))
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(optimizer), error,
+                                 "adam or sgd: this model marks no hidden matrices, as model.family = sequence does");
     if (keys->loop_window > 0 && !icl_model_can(model, ICL_MODEL_LOOPS))
         return icl_recipe_reject(recipe, ICL_TRAIN_KEY(loop_window), error,
                                  "0: this model has no loops, as model.family = sequence has");
@@ -184,6 +217,7 @@ icl_status icl_training_settings_read(const icl_recipe *recipe, const icl_model 
         .refresh = keys.refresh,
         .steps = keys.steps,
         .update = update_of(&keys),
+        .orthogonalizes = keys.optimizer == ICL_OPTIMIZER_MUON,
         .schedule = schedule_of(&keys),
         .growth = {.steps_per_layer = keys.growth, .layers = icl_model_layers(model)},
         .loops = loops_of(&keys, model),
@@ -205,6 +239,15 @@ static double progress(const icl_schedule *schedule, uint64_t step) {
     return (double)(step - schedule->warmup) / (double)(schedule->total - schedule->warmup);
 }
 
+/* Returns the share of the rate that is left by warmup-stable-decay: 1 - sqrt(t), t from 0 to 1 over the last part,
+ * which ends lower than 1 - t (Haegele and others 2024, arXiv 2405.18392). */
+static double stable_share(const icl_schedule *schedule, uint64_t step) {
+    const double total = (double)schedule->total, falling = schedule->decay_share * total;
+    const double t = fmin(1, fmax(0, ((double)step - (total - falling)) / falling));
+
+    return 1 - sqrt(t);
+}
+
 double icl_schedule_rate(const icl_schedule *schedule, uint64_t step) {
     static const double pi = 3.14159265358979323846;
     const double t = progress(schedule, step);
@@ -221,6 +264,10 @@ double icl_schedule_rate(const icl_schedule *schedule, uint64_t step) {
         break;
     case ICL_SCHEDULE_COSINE:
         rate *= 0.5 * (1.0 + cos(pi * t));
+        break;
+    case ICL_SCHEDULE_STABLE:
+        if (schedule->total > 0)
+            rate *= stable_share(schedule, step);
         break;
     case ICL_SCHEDULE_LINEAR:
         rate *= 1.0 + (schedule->factor - 1.0) * t;

@@ -17,6 +17,7 @@ typedef enum icl_schedule_kind {
     ICL_SCHEDULE_CONSTANT = 0,
     ICL_SCHEDULE_STEP,   /* multiplied by `factor` after every `every` steps */
     ICL_SCHEDULE_COSINE, /* falls to 0: (1 + cos(pi t)) / 2, t from 0 to 1 after the warm-up */
+    ICL_SCHEDULE_STABLE, /* stays, and falls to 0 over the last part: 1 - sqrt(t), t from 0 to 1 there */
     ICL_SCHEDULE_LINEAR, /* changes linearly to `factor` times the rate; for the stages of a growing model */
 } icl_schedule_kind;
 
@@ -28,6 +29,7 @@ typedef struct icl_schedule {
     uint64_t total; /* steps in all, warm-up included */
     uint64_t every; /* of ICL_SCHEDULE_STEP, counted from step 0; 0: never */
     double factor;
+    double decay_share; /* of the steps in all, over which ICL_SCHEDULE_STABLE falls */
 } icl_schedule;
 
 /* Returns the rate of one step, counted from 0. */
@@ -76,12 +78,15 @@ icl_loop_window icl_loop_window_at(const icl_loop_schedule *schedule, uint64_t s
 
 typedef enum icl_polish_choice { ICL_POLISH_AUTO = 0, ICL_POLISH_ON, ICL_POLISH_OFF } icl_polish_choice;
 
+typedef enum icl_optimizer { ICL_OPTIMIZER_ADAM = 0, ICL_OPTIMIZER_SGD, ICL_OPTIMIZER_MUON } icl_optimizer;
+
 /* The keys of [train] that a trainer reads, by name. */
 typedef struct icl_train_keys {
     uint64_t steps, horizon, seed, warmup, step_every, growth, refresh, loop_curriculum, loop_rise;
     size_t batch, slices, loop_window, starts;
     double learning_rate, step_factor, beta1, beta2, epsilon, weight_decay, momentum, clip, sequence_clip;
-    icl_update_kind optimizer;
+    double muon_momentum, decay_share;
+    icl_optimizer optimizer;
     icl_schedule_kind schedule;
     icl_polish_choice polish;
 } icl_train_keys;
@@ -97,6 +102,7 @@ typedef struct icl_training_settings {
     uint64_t refresh;         /* steps that share a batch */
     uint64_t steps;           /* the budget; the schedule may end elsewhere (train.horizon) */
     icl_update_params update; /* without learning rate and Adam's step, which follow from the step */
+    bool orthogonalizes;      /* train.optimizer = muon: muon.h */
     icl_schedule schedule;
     icl_growth growth;
     icl_loop_schedule loops;

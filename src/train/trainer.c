@@ -192,6 +192,8 @@ static icl_status create_rest(icl_trainer *trainer, icl_error *error) {
     ICL_CHECK(check_stages(trainer, error));
     ICL_CHECK(create_tensors(trainer, error));
     ICL_CHECK(create_decays(trainer->backend, problem, error));
+    if (problem->settings.orthogonalizes)
+        ICL_CHECK(icl_muon_create(trainer->backend, problem->model, &trainer->state.muon, error));
     ICL_CHECK(
         icl_differentiator_create(trainer->backend, problem->model, &problem->plan, &trainer->differentiator, error));
     if (problem->plan.slices > 1)
@@ -240,6 +242,7 @@ static void release_state(icl_trainer_state *state) {
     icl_tensor_release(&state->sequence_losses);
     icl_tensor_release(&state->sequence_norms);
     icl_tensor_release(&state->history);
+    icl_muon_destroy(&state->muon);
     icl_free(&state->values);
     icl_free(&state->losses);
 }
@@ -276,8 +279,14 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, i
     state->learning_rate = icl_trainer_rate_at(trainer, state->step);
     params.adam.learning_rate = params.sgd.learning_rate = state->learning_rate;
     params.adam.step = step_of_stage + 1;
-    return icl_update_step(trainer->backend, &params, state->parameters, state->moments, measures, state->threshold,
-                           state->gradient, losses, state->sequence_norms, problem->decays, error);
+    if (state->muon)
+        ICL_CHECK(icl_muon_keep(state->muon, state->parameters, state->moments[0], error));
+    ICL_CHECK(icl_update_step(trainer->backend, &params, state->parameters, state->moments, measures, state->threshold,
+                              state->gradient, losses, state->sequence_norms, problem->decays, error));
+    if (!state->muon)
+        return ICL_OK;
+    return icl_muon_step(state->muon, &params.adam, icl_tensor_slice(measures, 0, ICL_HISTORY_NORM, 1),
+                         state->parameters, state->moments[0], error);
 }
 
 /* Writes the parameters that the model draws anew for each step. */

@@ -15,6 +15,7 @@
 #include "iclab/train.h"
 #include "task/host_batch.h"
 #include "train/gradient.h"
+#include "train/muon.h"
 #include "train/settings.h"
 
 /* The number of steps that are queued before the host reads their losses. If as many in a row are skipped, the training
@@ -83,6 +84,8 @@ typedef struct icl_trainer_state {
     icl_tensor gradient;        /* [N], of the last step */
     icl_tensor sequence_losses; /* [B], of the last step, if the plan keeps losses */
     icl_tensor sequence_norms;  /* [B], of each sequence's gradient, if there is a threshold */
+
+    icl_muon *muon; /* NULL but for train.optimizer = muon */
 
     icl_tensor history;    /* [ICL_HISTORY_LENGTH] */
     double *values;        /* [N]: the parameters after a chunk of steps */

@@ -81,6 +81,10 @@ refuse 2 'task.lipschitz = 2: task.family = linear-regression does not read it: 
     'linear targets have no Lipschitz constant to set' quickstart --set task.lipschitz=2
 refuse 2 'train.beta1 = 0.8: train.optimizer = sgd does not read it: .* or train.optimizer = adam' \
     'gradient descent has no beta' quickstart --set train.optimizer=sgd --set train.beta1=0.8
+refuse 2 'train.optimizer = muon: expected adam or sgd: this model marks no hidden matrices' \
+    'Muon has nothing to orthogonalise' quickstart --set train.optimizer=muon
+refuse 2 'train.decay_share = 0.5: train.schedule = cosine does not read it: .* train.schedule = warmup-stable-decay' \
+    'a cosine has no last part' quickstart --set train.decay_share=0.5
 refuse 2 'train.momentum = 0.8: train.optimizer = adam does not read it' 'nor Adam a momentum' \
     quickstart --set train.momentum=0.8
 refuse 2 'train.step_factor = 0.1: train.schedule = cosine does not read it: .* or train.schedule = step' \

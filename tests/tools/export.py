@@ -174,6 +174,26 @@ def check_sequence(name, kind, folder):
     compare(name + ", saved", folder + "/saved")
 
 
+def check_tied(folder):
+    """The mean loss of a text model with one table, over windows that end with the file: by iclab eval and by NumPy."""
+    text = bytes(97 + (i * i + i // 7) % 11 for i in range(4000))
+    os.makedirs(folder)
+    with open(folder + "/text", "wb") as file, open(folder + "/start.ini", "w", encoding="utf-8"):
+        file.write(text)
+    keys = ["task.family=text", f"task.file={folder}/text", "task.length=16", "task.test=0.048", "train.steps=3"]
+    keys += ["model.family=sequence", "model.width=8", "model.tied_embedding=true", "train.optimizer=muon"]
+    keys += ["train.batch=8", "train.warmup=0", "eval.every=0", "eval.predictors=uniform"]
+    run("train", folder + "/start.ini", "--device", "ref", "--quiet", "--out", folder + "/run", *settings(keys))
+    lines = run("eval", folder + "/run", "--device", "ref", "--quiet", "--json").splitlines()
+    windows = numpy.array([list(text[start : start + 17]) for start in range(4000 - 193, 4000 - 1, 16)])
+    model = iclab_model.Model(folder + "/run/model.safetensors")
+    logits = model.predict(windows[:, :-1])
+    own = numpy.take_along_axis(logits, windows[:, 1:, None], -1)[..., 0]
+    loss = (numpy.log(numpy.exp(logits).sum(-1)) - own).mean()
+    error = abs(loss - json.loads(lines[0])["loss"])
+    ok("readout.weight" not in model.tensors and error <= 1e-6 * loss, f"one table: NumPy's loss (error {error:.1e})")
+
+
 def check_refusals(folder):
     """iclab names what a folder that Python wrote lacks."""
     recipe = {"task.d": 3, "task.n": 4, "model.family": "sequence", "model.width": 8}
@@ -220,6 +240,7 @@ if importlib.util.find_spec("numpy"):
         check_other_shape(f"{work}/0/model.safetensors")
         for number, (name, kind) in enumerate(SEQUENCES.items()):
             check_sequence(name, kind, f"{work}/sequence-{number}")
+        check_tied(f"{work}/tied")
         check_refusals(f"{work}/refused")
 else:
     skip("models outside of iclab", "safetensors and numpy are not installed")

@@ -76,7 +76,7 @@ symbols="task.family=recall task.d=10 task.n=20 task.vocabulary=8 task.length=10
 symbols+=" model.parameterization=full model.layers=1 model.width=8 eval.predictors=context"
 for settings in "model.parameterization=full" "model.family=softmax model.parameterization=full model.layers=1" \
     "train.sequence_clip=0.1 task.sampler=gram" "train.optimizer=sgd train.refresh=3 train.learning_rate=0.001" \
-    "$symbols"; do
+    "$symbols" "$symbols train.optimizer=muon train.schedule=warmup-stable-decay"; do
     arguments=()
     for setting in $settings; do arguments+=(--set "$setting"); done
     name=${settings//[^a-z]/-}

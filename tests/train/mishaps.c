@@ -13,6 +13,16 @@ enum { BATCH = 32 };
 static const char *const adam[] = {SMALL, NULL};
 static const char *const sgd[] = {SMALL, "train.optimizer=sgd", "train.learning_rate=0.001", NULL};
 static const char *const composed[] = {SMALL, "model.space=composed", NULL};
+static const char *const muon[] = {SMALL,
+                                   "model.family=sequence",
+                                   "model.layers=2",
+                                   "model.width=8",
+                                   "model.mixer=linear",
+                                   "model.norm=none",
+                                   "model.output_norm=none",
+                                   "model.feed_forward=none",
+                                   "train.optimizer=muon",
+                                   NULL};
 static const char *const clipped[] = {SMALL, "train.sequence_clip=0.25", NULL};
 
 static const char *file_path(void) {
@@ -360,6 +370,7 @@ int main(int argc, char **argv) {
     test_skipping(&tap, backend, adam, "adam");
     test_skipping(&tap, backend, sgd, "sgd");
     test_skipping(&tap, backend, composed, "on the tape");
+    test_skipping(&tap, backend, muon, "muon");
     test_giving_up(&tap, backend);
     test_rounding(&tap, backend);
     test_mean_loss(&tap, backend);

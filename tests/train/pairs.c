@@ -22,7 +22,8 @@ static const double bound = 0x1p-39; /* 2^14 u */
 #define OF_BOTH     (OF_LINEAR | OF_SEQUENCE)
 
 static const char *const base =
-    " optimizer=adam clip=0 sequence_clip=0 beta1=0.9 beta2=0.99 epsilon=1e-8 weight_decay=0 momentum=0.9"
+    " optimizer=adam clip=0 sequence_clip=0 beta1=0.9 beta2=0.99 epsilon=1e-8 weight_decay=0 momentum=0.9 "
+    "muon_momentum=0.95 decay_share=0.2"
     " learning_rate=0.001 schedule=constant warmup=0 horizon=0 step_every=1000 step_factor=0.5 growth=0 batch=12 "
     "slices=1"
     " refresh=1 steps=6 seed=1 loop_window=0 loop_curriculum=0 loop_rise=2";
@@ -43,6 +44,8 @@ static const struct {
     {" optimizer=sgd", OF_BOTH},
     {" optimizer=sgd momentum=0", OF_BOTH},
     {" optimizer=sgd momentum=0.5", OF_BOTH},
+    {" optimizer=muon", OF_SEQUENCE},
+    {" optimizer=muon muon_momentum=0.5", OF_SEQUENCE},
     {" clip=1", OF_BOTH},
     {" clip=0.05", OF_BOTH},
     {" sequence_clip=0.1", OF_LINEAR},
@@ -64,6 +67,8 @@ static const struct {
     {" schedule=step step_every=2 step_factor=0.3", OF_BOTH},
     {" schedule=step step_factor=0.1", OF_BOTH},
     {" schedule=step step_factor=0.9", OF_BOTH},
+    {" schedule=warmup-stable-decay", OF_BOTH},
+    {" schedule=warmup-stable-decay decay_share=0.7", OF_BOTH},
     {" warmup=2", OF_BOTH},
     {" warmup=5", OF_BOTH},
     {" horizon=4", OF_BOTH},
@@ -233,12 +238,17 @@ static icl_status compare(icl_backend *backend, plain_trainer *t, const icl_trai
 
 /* Keys that are refused, unless they have their default, if `reader` is not `word`. */
 static const struct {
-    const char *key, *standard, *reader, *word;
+    const char *key, *standard, *reader, *word, *other; /* other: a word that reads it, too */
 } read_by[] = {
-    {"beta1", "0.9", "optimizer", "adam"},      {"beta2", "0.99", "optimizer", "adam"},
-    {"epsilon", "1e-8", "optimizer", "adam"},   {"weight_decay", "0", "optimizer", "adam"},
-    {"momentum", "0.9", "optimizer", "sgd"},    {"step_every", "1000", "schedule", "step"},
-    {"step_factor", "0.5", "schedule", "step"},
+    {"beta1", "0.9", "optimizer", "adam", "adam"},
+    {"beta2", "0.99", "optimizer", "adam", "muon"},
+    {"epsilon", "1e-8", "optimizer", "adam", "muon"},
+    {"weight_decay", "0", "optimizer", "adam", "muon"},
+    {"muon_momentum", "0.95", "optimizer", "muon", "muon"},
+    {"momentum", "0.9", "optimizer", "sgd", "sgd"},
+    {"step_every", "1000", "schedule", "step", "step"},
+    {"step_factor", "0.5", "schedule", "step", "step"},
+    {"decay_share", "0.2", "schedule", "warmup-stable-decay", "warmup-stable-decay"},
 };
 
 /* Returns the key that the error must name; NULL if the training is possible. */
@@ -246,7 +256,7 @@ static const char *refused_key(const plain_trainer *t) {
     const size_t growing = (LAYERS - 2) * plain_growth(t);
 
     for (size_t i = 0; i < sizeof read_by / sizeof *read_by; i++)
-        if (!plain_is(t, read_by[i].reader, read_by[i].word) &&
+        if (!plain_is(t, read_by[i].reader, read_by[i].word) && !plain_is(t, read_by[i].reader, read_by[i].other) &&
             plain_number(t, read_by[i].key) != strtod(read_by[i].standard, NULL))
             return read_by[i].key;
     if (plain_count(t, "batch") % plain_count(t, "slices") != 0)
@@ -255,6 +265,8 @@ static const char *refused_key(const plain_trainer *t) {
         return "growth";
     if (!t->is_linear && plain_number(t, "sequence_clip") > 0)
         return "sequence_clip";
+    if (t->is_linear && plain_is(t, "optimizer", "muon"))
+        return "optimizer";
     return t->is_linear && plain_number(t, "loop_window") > 0 ? "loop_window" : NULL;
 }
 

@@ -260,6 +260,10 @@ static inline double plain_rate(const plain_trainer *t, size_t *since) {
         return rate * (1 + cos(acos(-1) * share)) / 2;
     if (plain_is(t, "schedule", "step"))
         return rate * pow(plain_number(t, "step_factor"), floor(now / plain_number(t, "step_every")));
+    if (plain_is(t, "schedule", "warmup-stable-decay")) {
+        const double left = fmax(0, length - now) / (plain_number(t, "decay_share") * length);
+        return rate * (1 - sqrt(1 - fmin(1, left)));
+    }
     return rate;
 }
 
@@ -272,7 +276,8 @@ static inline double plain_decay(const plain_trainer *t, size_t i) {
 
 /* Takes a step of Adam with decoupled decay (Kingma and Ba 2015; Loshchilov and Hutter 2019). */
 static inline void plain_adam(plain_trainer *t, size_t i, double gradient, size_t since) {
-    const double beta1 = plain_number(t, "beta1"), beta2 = plain_number(t, "beta2"), power = (double)since + 1;
+    const double beta1 = plain_number(t, plain_is(t, "optimizer", "muon") ? "muon_momentum" : "beta1");
+    const double beta2 = plain_number(t, "beta2"), power = (double)since + 1;
 
     t->first[i] = beta1 * t->first[i] + (1 - beta1) * gradient;
     t->second[i] = beta2 * t->second[i] + (1 - beta2) * gradient * gradient;
@@ -281,8 +286,54 @@ static inline void plain_adam(plain_trainer *t, size_t i, double gradient, size_
                         (sqrt(t->second[i] / (1 - pow(beta2, power))) + plain_number(t, "epsilon"));
 }
 
+/* Takes Muon's step of a hidden matrix, which begins at `at`: its first moment is Nesterov's, and its singular values
+ * become p(p(p(p(p(s / |s|))))), p(s) = 3.4445 s - 4.7750 s^3 + 2.0315 s^5 (Jordan 2024), by X, X X^T X and so on. */
+static inline void plain_muon(plain_trainer *t, size_t at, const double *cut) {
+    const double b = plain_number(t, "muon_momentum"), decay = plain_number(t, "weight_decay");
+    double x[WIDTH][WIDTH], square = 0;
+
+    for (size_t i = 0; i < WIDTH; i++)
+        for (size_t j = 0; j < WIDTH; j++) {
+            const size_t k = at + i * WIDTH + j;
+            t->first[k] = b * t->first[k] + (1 - b) * cut[k];
+            x[i][j] = b * t->first[k] + (1 - b) * cut[k];
+            square += x[i][j] * x[i][j];
+        }
+    for (size_t i = 0; i < WIDTH * WIDTH; i++)
+        x[i / WIDTH][i % WIDTH] /= sqrt(square) + 1e-7;
+    for (size_t round = 0; round < 5; round++) {
+        double sum[WIDTH][WIDTH], power[WIDTH][WIDTH], next[WIDTH][WIDTH];
+        memcpy(power, x, sizeof x);
+        for (size_t term = 0; term < 3; term++) {
+            const double factor = (const double[]){3.4445, -4.7750, 2.0315}[term];
+            for (size_t i = 0; i < WIDTH; i++)
+                for (size_t j = 0; j < WIDTH; j++) {
+                    sum[i][j] = (term > 0 ? sum[i][j] : 0) + factor * power[i][j];
+                    next[i][j] = 0;
+                    for (size_t k = 0; k < WIDTH; k++)
+                        for (size_t l = 0; l < WIDTH; l++)
+                            next[i][j] += x[i][k] * x[l][k] * power[l][j];
+                }
+            memcpy(power, next, sizeof next);
+        }
+        memcpy(x, sum, sizeof sum);
+    }
+    for (size_t i = 0; i < WIDTH * WIDTH; i++) {
+        t->parameters[at + i] *= 1 - t->rate * decay;
+        t->parameters[at + i] -= t->rate * 0.2 * sqrt(WIDTH) * x[i / WIDTH][i % WIDTH];
+    }
+}
+
+static inline bool plain_is_hidden(const plain_trainer *t, size_t i) {
+    for (size_t part = QUERY; part <= OUTPUT; part++)
+        if (!t->is_linear && i >= t->places[part] && i < t->places[part] + WIDTH * WIDTH)
+            return true;
+    return false;
+}
+
 /* Takes one step with the sequences of its batch. */
 static inline void plain_step(plain_trainer *t, const plain_sequence *batch) {
+    const bool orthogonalizes = plain_is(t, "optimizer", "muon");
     double gradient[MOST_NUMBERS], square = 0;
     const double clip = plain_number(t, "clip");
     size_t since;
@@ -294,16 +345,20 @@ static inline void plain_step(plain_trainer *t, const plain_sequence *batch) {
     t->norm = sqrt(square);
     t->rate = plain_rate(t, &since);
     for (size_t i = 0; i < t->size; i++) {
-        const double cut = clip > 0 && t->norm > clip ? gradient[i] * clip / t->norm : gradient[i];
+        const double cut = gradient[i] = clip > 0 && t->norm > clip ? gradient[i] * clip / t->norm : gradient[i];
         if (since == 0)
             t->first[i] = t->second[i] = 0;
-        if (plain_is(t, "optimizer", "adam")) {
+        if (orthogonalizes && plain_is_hidden(t, i))
+            continue;
+        if (orthogonalizes || plain_is(t, "optimizer", "adam")) {
             plain_adam(t, i, cut, since);
             continue;
         }
         t->first[i] = plain_number(t, "momentum") * t->first[i] + cut;
         t->parameters[i] -= t->rate * t->first[i];
     }
+    for (size_t part = QUERY; orthogonalizes && part <= OUTPUT; part++)
+        plain_muon(t, t->places[part], gradient);
     t->step++;
 }
 

@@ -37,6 +37,14 @@ static void test_schedules(tap_run *tap) {
            "step: halved after every ten steps");
     s.every = 0;
     tap_ok(tap, near(icl_schedule_rate(&s, 99), 1.0), "step: 0 means never");
+    s = (icl_schedule){.kind = ICL_SCHEDULE_STABLE, .learning_rate = 0.5, .warmup = 4, .total = 20, .decay_share = 0.4};
+    tap_ok(tap,
+           near(icl_schedule_rate(&s, 0), 0.125) && near(icl_schedule_rate(&s, 4), 0.5) &&
+               near(icl_schedule_rate(&s, 12), 0.5) && near(icl_schedule_rate(&s, 14), 0.25) &&
+               near(icl_schedule_rate(&s, 20), 0.0) && near(icl_schedule_rate(&s, 99), 0.0),
+           "warmup-stable-decay: stays, and falls by the root: to a half after a quarter of the fall");
+    s.total = 0;
+    tap_ok(tap, near(icl_schedule_rate(&s, 99), 0.5), "no steps: nothing to fall over");
     s = (icl_schedule){.kind = ICL_SCHEDULE_LINEAR, .learning_rate = 1.0, .total = 10, .factor = 0.1};
     tap_ok(tap,
            near(icl_schedule_rate(&s, 0), 1.0) && near(icl_schedule_rate(&s, 5), 0.55) &&

@@ -293,7 +293,7 @@ def solve_tokens(q, k, beta, decay, ridge, iterations, xp):
 
 DEFAULTS = {
     "layers": "1", "heads": "1", "mixer": "softmax", "width": "64", "causal": "true", "loops": "1",
-    "injection": "true", "loop_norm": "false",
+    "injection": "true", "loop_norm": "false", "tied_embedding": "false",
     "positions": "none", "position_base": "10000", "norm": "rms", "norm_place": "before", "feed_forward": "gelu",
     "activation_clip": "0", "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity",
     "normalize_keys": "auto",
@@ -319,6 +319,7 @@ class Sequence:
         self.key_width = int(self.about["key_width"]) or width // self.heads
         self.value_width = int(self.about["value_width"]) or width // self.heads
         self.causal = self.about["causal"] == "true"
+        self.tied = self.about["tied_embedding"] == "true"
 
     def number(self, key):
         return float(self.about[key])
@@ -333,6 +334,7 @@ class Sequence:
         own = {name: put(values, inputs, xp) for name, values in self.tensors.items()}
         if is_symbols:
             embedded = own["embedding.table"][inputs]
+            embedded = embedded * self.number("width") ** 0.5 if self.tied else embedded
         else:
             embedded = inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
         embedded = self.add_positions(embedded, own, xp)
@@ -352,7 +354,8 @@ class Sequence:
         else:
             z = z[:, first : first + scored]
         z = z if self.about["loop_norm"] == "true" else self.norm(Part(own, "", xp), "norm", z)
-        return z @ own["readout.weight"] + own["readout.bias"]
+        matrix = own["embedding.table"].T if self.tied else own["readout.weight"]
+        return z @ matrix + own["readout.bias"]
 
     def decode(self, last, first, scored, own, xp):
         angles = self.angles(first + scored, last.shape[2], 10000.0)[first:]

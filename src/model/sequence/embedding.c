@@ -2,7 +2,8 @@
  * Embeds inputs into the width, and tells positions apart.
  *
  * Coordinates: x W + b, W [p, width]; without b if model.embedding_bias = false. Symbols: rows of a table
- * [V, width]. Positions, counted from 0:
+ * [V, width]; with model.tied_embedding sqrt(width) times them, of a table that begins as N(0, 1/width), so that it
+ * suits the readout, too (Press and Wolf 2017; the root: Vaswani and others 2017). Positions, counted from 0:
  *
  *     learned:     a row of a table [T, width] is added
  *     sinusoidal:  (cos(t w_0), …, cos(t w_h), sin(t w_0), …, sin(t w_h)) is added, w_i = base^(-2 i / width):
@@ -18,7 +19,8 @@ icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *
     const icl_task_shape *shape = &builder->model->shape;
 
     if (shape->symbols > 0) {
-        const icl_sequence_start start = {ICL_START_NORMAL, sequence->init > 0 ? sequence->init : 1.0, 0, true};
+        const double own = sequence->tied_embedding ? 1.0 / sqrt((double)sequence->width) : 1.0;
+        const icl_sequence_start start = {ICL_START_NORMAL, sequence->init > 0 ? sequence->init : own, 0, true};
         ICL_CHECK(icl_sequence_add(builder, &sequence->embedding, start, 2,
                                    (const size_t[]){shape->symbols, sequence->width}, error, "embedding.table"));
     } else {
@@ -52,11 +54,18 @@ static void fail_beyond(const icl_sequence_pass *pass) {
     icl_tape_fail(pass->tape, &error);
 }
 
+static icl_variable look_up(const icl_sequence_pass *pass, icl_variable symbols) {
+    const icl_sequence *sequence = pass->sequence;
+    const icl_variable rows = icl_tape_look_up(pass->tape, icl_sequence_value(pass, sequence->embedding), symbols);
+
+    return sequence->tied_embedding ? icl_tape_scale(pass->tape, sqrt((double)sequence->width), rows) : rows;
+}
+
 icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs) {
     const icl_sequence *sequence = pass->sequence;
     const size_t positions = icl_tape_value(pass->tape, inputs).shape[1];
     const icl_variable x = pass->model->shape.symbols > 0
-                               ? icl_tape_look_up(pass->tape, icl_sequence_value(pass, sequence->embedding), inputs)
+                               ? look_up(pass, inputs)
                                : icl_sequence_linear(pass, inputs, sequence->embedding, sequence->embedding_shift);
 
     if (sequence->positions == ICL_POSITIONS_LEARNED && pass->first_position + positions > pass->model->shape.positions)

@@ -16,7 +16,8 @@
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
  * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
  * mixers and heads.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
- * readout.weight [width, q] and readout.bias; and with model.readout = last readout.I.norm, .weight and .bias.
+ * readout.weight [width, q], unless the table is tied, and readout.bias; and with model.readout = last
+ * readout.I.norm, .weight and .bias.
  */
 #include <math.h>
 #include <stdio.h>

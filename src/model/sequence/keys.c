@@ -79,6 +79,8 @@ static const icl_recipe_key keys[] = {
     {KEY(positions), "none", .choices = positions, .help = "what tells positions apart"},
     {KEY(embedding_bias), "true",
      .help = "a bias beside the embedding of coordinates; without any, linear mixers see no constant"},
+    {KEY(tied_embedding), "false",
+     .help = "the readout's matrix is the table of symbols, which the embedding takes times the root of the width"},
     {KEY(norm), "rms", .choices = norms, .help = "norms of blocks, and before the readout"},
     {KEY(feed_forward), "gelu", .choices = feed_forwards, .help = "what each position computes by itself"},
     {KEY(activation_clip), "0", 0, 1e6, .help = "numbers behind each block are cut to this size; 0: they are not"},
@@ -330,6 +332,10 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
     if (!sequence->embedding_bias && model->shape.symbols > 0)
         return icl_recipe_reject(recipe, NAME(embedding_bias), error,
                                  "true: the task has symbols, whose embedding is a table");
+    if (sequence->tied_embedding && (model->shape.symbols == 0 || model->shape.symbols != model->shape.outputs))
+        return icl_recipe_reject(recipe, NAME(tied_embedding), error,
+                                 "false: the task has %zu symbols and %zu outputs, which one table cannot serve",
+                                 model->shape.symbols, model->shape.outputs);
     if (sequence->readout == ICL_READOUT_POOLED && model->shape.scored != 1)
         return icl_recipe_reject(recipe, NAME(readout), error,
                                  "position: the task scores %zu positions, and their mean gives one output",

@@ -38,20 +38,28 @@ static double matrix_std(const icl_sequence *sequence, size_t inputs) {
     return sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)inputs);
 }
 
+static icl_status add_hidden(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
+                             const icl_sequence_layer *layer, const char *name, const size_t shape[2], double std,
+                             icl_error *error) {
+    const icl_sequence_start start = {ICL_START_NORMAL, std, 0, false};
+
+    ICL_CHECK(icl_sequence_add(builder, parameter, start, 2, shape, error, "block.%zu.%s", layer->index, name));
+    icl_model_mark_hidden_matrix(builder->model);
+    return ICL_OK;
+}
+
 icl_status icl_sequence_add_matrix(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
                                    const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
                                    icl_error *error) {
-    const icl_sequence_start start = {ICL_START_NORMAL, matrix_std(builder->sequence, inputs), 0, false};
-    return icl_sequence_add(builder, parameter, start, 2, (const size_t[]){inputs, outputs}, error, "block.%zu.%s",
-                            layer->index, name);
+    return add_hidden(builder, parameter, layer, name, (const size_t[]){inputs, outputs},
+                      matrix_std(builder->sequence, inputs), error);
 }
 
 icl_status icl_sequence_add_residual(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
                                      const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
                                      icl_error *error) {
     const double std = matrix_std(builder->sequence, inputs) / sqrt(2.0 * (double)builder->model->layers);
-    return icl_sequence_add(builder, parameter, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 2,
-                            (const size_t[]){inputs, outputs}, error, "block.%zu.%s", layer->index, name);
+    return add_hidden(builder, parameter, layer, name, (const size_t[]){inputs, outputs}, std, error);
 }
 
 icl_status icl_sequence_add_constants(icl_sequence_builder *builder, icl_sequence_parameter *parameter,

@@ -6,6 +6,8 @@
  *     last:     from z_T, the last position, only: h = z_T + p_t, p_t sinusoids of the scored position t, then twice
  *               h <- gelu(norm(h) U + a), and norm(h) W + b. This is the decoder of MAD's autoencoder (Poli and others
  *               2024): z_T holds all that the model knows of the sequence
+ *
+ * W is the transpose of the table of symbols with model.tied_embedding.
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,8 +44,9 @@ icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *er
         ICL_CHECK(add_decoder(builder, error));
     if (sequence->norm_place == ICL_NORMS_BEFORE)
         ICL_CHECK(icl_sequence_add_norm(builder, &sequence->final_norm, error, "norm"));
-    ICL_CHECK(icl_sequence_add(builder, &sequence->readout_weight, start, 2, (const size_t[]){sequence->width, outputs},
-                               error, "readout.weight"));
+    if (!sequence->tied_embedding)
+        ICL_CHECK(icl_sequence_add(builder, &sequence->readout_weight, start, 2,
+                                   (const size_t[]){sequence->width, outputs}, error, "readout.weight"));
     return icl_sequence_add(builder, &sequence->readout_shift, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
                             &outputs, error, "readout.bias");
 }
@@ -72,5 +75,9 @@ icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z
         z = decode(pass, z);
     if (!sequence->loop_norm) /* else the last loop ended with this norm */
         z = icl_sequence_normalize(pass, &sequence->final_norm, z);
-    return icl_sequence_linear(pass, z, sequence->readout_weight, sequence->readout_shift);
+    if (!sequence->tied_embedding)
+        return icl_sequence_linear(pass, z, sequence->readout_weight, sequence->readout_shift);
+    const icl_variable table = icl_tape_swap_axes(pass->tape, icl_sequence_value(pass, sequence->embedding), 0, 1);
+    return icl_tape_binary(pass->tape, ICL_ADD, icl_tape_matmul(pass->tape, 1.0, z, table),
+                           icl_sequence_value(pass, sequence->readout_shift));
 }

@@ -131,7 +131,7 @@ double icl_sequence_inverse_softplus(double y);
 typedef struct icl_sequence {
     /* Recipe keys; members have the keys' names. */
     size_t width, heads, key_width, value_width, loops, convolution, window, delta_steps, iterations, slots, mimo_rank;
-    bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate, sinks;
+    bool causal, injection, loop_norm, embedding_bias, tied_embedding, normalizer, output_gate, sinks;
     icl_positions positions;
     icl_norm_place norm_place;
     icl_sequence_norm_kind norm, output_norm;

@@ -41,6 +41,7 @@ static const char *const settings[] = {
     "mixer=linear positions=sinusoidal feature_map=dpfp:3 normalize_keys=sum",
     "mixer=mesa,conv convolution=3 positions=sinusoidal feature_map=favor:4",
     "symbols mixer=retention positions=rotary key_width=4",
+    "symbols mixer=gated-delta tied_embedding=true",
 };
 
 enum { T = 37, B = 3 };
@@ -58,7 +59,7 @@ static icl_tensor at_position(icl_tensor all, size_t t) {
 
 /* Computes outputs [B, count, q], starting at the first position of the fixture's inputs. */
 static icl_status decode(icl_decoder *decoder, const fixture *f, size_t count, double *outputs, icl_error *error) {
-    const size_t q = small_shape.outputs, shape[] = {B, q};
+    const size_t q = f->outputs / (B * T), shape[] = {B, q};
     double step[B * 8];
     icl_tensor out = {0};
     icl_status status = ICL_OK;

@@ -66,6 +66,7 @@ static inline setting setting_of(const char *overrides, size_t batch) {
     if (strncmp(overrides, "symbols ", 8) == 0) {
         is.overrides = overrides + 8;
         is.shape.symbols = 5;
+        is.shape.outputs = strstr(overrides, "tied_embedding") ? 5 : is.shape.outputs;
         is.shape.inputs = 0;
     }
     return is;

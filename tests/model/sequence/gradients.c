@@ -63,6 +63,7 @@ static const char *const settings[] = {
     "mixer=delta-product convolution=3 positions=rotary key_width=4",
     "mixer=mesa convolution=4 positions=sinusoidal",
     "symbols mixer=delta positions=learned",
+    "symbols mixer=delta tied_embedding=true",
 };
 
 /* Returns whether a parameter is a fixed direction of random features, which has no gradient, although the loss depends

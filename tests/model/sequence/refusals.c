@@ -110,6 +110,8 @@ int main(void) {
     check_refusal(&tap, &symbols, "at most 16777216 symbols");
     symbols.shape.symbols--;
     check_accepted(&tap, &symbols);
+    check_refusal(&tap, &(setting){"mixer=softmax tied_embedding=true", small_shape, 1},
+                  "model.tied_embedding = true: expected false: the task has 0 symbols and 2 outputs");
     check_refusal(&tap, &unbiased, "model.embedding_bias = false: expected true: the task has symbols");
     return tap_done(&tap);
 }
