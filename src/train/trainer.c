@@ -102,6 +102,7 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
         ICL_CHECK(create_zeros(backend, 1, &state->threshold, error));
     }
     ICL_CHECK(create_zeros(backend, ICL_HISTORY_LENGTH, &state->history, error));
+    ICL_CHECK(create_zeros(backend, 1, &state->square_sum, error));
     return icl_allocate(size, sizeof *state->values, "values of parameters", &state->values, error);
 }
 
@@ -242,6 +243,7 @@ static void release_state(icl_trainer_state *state) {
     icl_tensor_release(&state->sequence_losses);
     icl_tensor_release(&state->sequence_norms);
     icl_tensor_release(&state->history);
+    icl_tensor_release(&state->square_sum);
     icl_muon_destroy(&state->muon);
     icl_free(&state->values);
     icl_free(&state->losses);
@@ -322,7 +324,7 @@ static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error
 
 /* ---- What the steps of a chunk left on the device: losses, norms, mishaps ---- */
 
-/* Checks the parameters on the host: the queue is empty here, and a sum on the device would take two more launches. */
+/* Checks the parameters on the host, where `values` keeps them. */
 static icl_status check_parameters(icl_trainer_state *state, bool *are_finite, icl_error *error) {
     const size_t size = state->parameters.shape[0];
 
@@ -331,6 +333,18 @@ static icl_status check_parameters(icl_trainer_state *state, bool *are_finite, i
     for (size_t i = 0; i < size; i++)
         *are_finite = *are_finite && isfinite(state->values[i]);
     return ICL_OK;
+}
+
+/* Checks them by their sum of squares on the device: reading millions of them takes longer than a step of a GPU. The
+ * sum of finite ones may overflow, so that the host looks at all of them where it is not finite. */
+static icl_status check_on_device(icl_trainer *trainer, bool *are_finite, icl_error *error) {
+    icl_trainer_state *state = &trainer->state;
+    double sum = 0;
+
+    ICL_CHECK(icl_reduce(trainer->backend, ICL_SUM_OF_SQUARES, 1, state->square_sum, state->parameters, error));
+    ICL_CHECK(icl_tensor_read_double(state->square_sum, &sum, error));
+    *are_finite = isfinite(sum);
+    return *are_finite ? ICL_OK : check_parameters(state, are_finite, error);
 }
 
 /* Adds the measures of one step to the state. */
@@ -362,10 +376,15 @@ static icl_status diverge(icl_trainer_state *state, uint64_t step, const double 
                     (unsigned long long)step, what, measures[ICL_HISTORY_LOSS], measures[ICL_HISTORY_NORM]);
 }
 
-static icl_status read_chunk(icl_trainer_state *state, double history[ICL_HISTORY_LENGTH], bool *are_finite,
+static bool has_other_ranks(const icl_trainer *trainer) {
+    return trainer->sharing.ranks && trainer->sharing.ranks->count > 1;
+}
+
+static icl_status read_chunk(icl_trainer *trainer, double history[ICL_HISTORY_LENGTH], bool *are_finite,
                              icl_error *error) {
-    ICL_CHECK(icl_tensor_read_double(state->history, history, error));
-    return check_parameters(state, are_finite, error);
+    ICL_CHECK(icl_tensor_read_double(trainer->state.history, history, error));
+    return has_other_ranks(trainer) ? check_parameters(&trainer->state, are_finite, error)
+                                    : check_on_device(trainer, are_finite, error);
 }
 
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
@@ -377,10 +396,11 @@ icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t
     icl_status status = icl_sharing_take_failure(&trainer->sharing, error);
 
     if (status == ICL_OK)
-        status = read_chunk(state, history, &are_finite, error);
+        status = read_chunk(trainer, history, &are_finite, error);
     ICL_CHECK(icl_ranks_agree(ranks, status, error));
-    ICL_CHECK(icl_ranks_check_same(ranks, icl_hash(state->values, state->parameters.shape[0] * sizeof(double)),
-                                   "the parameters of the ranks", error));
+    if (has_other_ranks(trainer))
+        ICL_CHECK(icl_ranks_check_same(ranks, icl_hash(state->values, state->parameters.shape[0] * sizeof(double)),
+                                       "the parameters of the ranks", error));
     for (size_t i = 0; i < count; i++, measures += ICL_HISTORY_MEASURES) {
         take_step(state, measures);
         if (state->mishaps.skipped_in_a_row >= ICL_TRAIN_CHUNK)

@@ -88,7 +88,8 @@ typedef struct icl_trainer_state {
     icl_muon *muon; /* NULL but for train.optimizer = muon */
 
     icl_tensor history;    /* [ICL_HISTORY_LENGTH] */
-    double *values;        /* [N]: the parameters after a chunk of steps */
+    icl_tensor square_sum; /* [1]: of the parameters after a chunk of steps, to see whether all are finite */
+    double *values;        /* [N]: these parameters, for other ranks, or where that sum is not finite */
     float *losses, *norms; /* of the steps of the last run, two halves of one allocation */
     size_t loss_count, loss_capacity, finite_losses;
     double loss, gradient_norm, learning_rate; /* of icl_train_progress */
