@@ -242,7 +242,7 @@ static int dot_position(int4 position, int4 stride) {
  * <= i < end of its run. */
 #define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                              \
     FOR_EACH_UNIT(units)                                                                                               \
-    for (uint row = unit < (segments) ? 0 : unit / (segments), start = (unit - row * (segments)) * (segment),                                  \
+    for (uint row = unit < (segments) ? 0 : unit / (segments), start = (unit - row * (segments)) * (segment),          \
               end = min(start + (segment), (shape).s3), once = 1;                                                      \
          once; once = 0)
 

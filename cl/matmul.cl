@@ -205,7 +205,8 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
     }
 }
 
-#define HELD (WIDE_DEPTH * WIDE / 64) /* numbers of a factor that a work-item stages */
+#define UNROLL_TWICE _Pragma("unroll 2")      /* more would take registers that groups need */
+#define HELD         (WIDE_DEPTH * WIDE / 64) /* numbers of a factor that a work-item stages */
 
 /* Which numbers of a factor a work-item stages: number i is `step` i from the first in memory and `gap` i in staging.
  * Neighbouring work-items read neighbours: along k where that is contiguous, so that the work-item keeps its term and
@@ -275,8 +276,7 @@ matmul_wide(__global float *out, uint out_offset, int4 out_stride, int split_str
                 hold_factor(held_a, of_a, left, m - t.row);
                 hold_factor(held_b, of_b, left, n - t.column);
             }
-            _Pragma("unroll 2") /* more would take registers that groups need */
-            for (uint step = 0; step < length; step++) {
+            UNROLL_TWICE for (uint step = 0; step < length; step++) {
                 __local const float4 *rows = a_tile + step * (PADDED(WIDE) / 4) + y;
                 __local const float4 *columns = b_tile + step * (PADDED(WIDE) / 4) + x;
                 const float4 columns0 = columns[0], columns1 = columns[8];

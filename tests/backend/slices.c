@@ -73,8 +73,8 @@ static void compare_case(tap_run *tap, const icl_case *c, icl_backend *whole, ic
     icl_case_result_clear(&many);
 }
 
-/* Returns whether an op is cut: the threshold after a whole batch is not, because one group has all norms. Of an update,
- * the squares of a long gradient are. */
+/* Returns whether an op is cut: the threshold after a whole batch is not, because one group has all norms. An update is
+ * cut in its squares of a long gradient. */
 static bool is_cut(int op) {
     return op != ICL_OP_track_threshold;
 }
