@@ -5,16 +5,16 @@
  * one segment of one run; work-items step through the units of all runs. Cost: one flop (or one elementary function)
  * per element; 4 bytes for each element read and written.
  *
- * A segment of GPUs is one element, or WIDE where the runs of every operand have a step of 1 and begin at multiples of
+ * A segment of GPUs is one element, or ACCESS where the runs of every operand have a step of 1 and begin at multiples of
  * 16 bytes: an access then moves 16 bytes, and enough of them are under way to keep the memory busy.
  */
 #include "common.h"
 #include "functions.h"
 
 #if LANES == 1
-#define WIDE                       4 /* as in src/backend/opencl/view.c */
-#define LOAD_WIDE(pointer)         (*(__global const float4 *)(pointer))
-#define STORE_WIDE(value, pointer) (*(__global float4 *)(pointer) = (value))
+#define ACCESS                       4 /* as in src/backend/opencl/view.c */
+#define LOAD_ACCESS(pointer)         (*(__global const float4 *)(pointer))
+#define STORE_ACCESS(value, pointer) (*(__global float4 *)(pointer) = (value))
 
 static float4 apply_unary_wide(uint kind, float4 x) {
     return (float4)(apply_unary(kind, x.s0), apply_unary(kind, x.s1), apply_unary(kind, x.s2), apply_unary(kind, x.s3));
@@ -32,8 +32,8 @@ __kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
 #if LANES == 1
-        if (segment == WIDE) {
-            STORE_WIDE((float4)(value), to + start);
+        if (segment == ACCESS) {
+            STORE_ACCESS((float4)(value), to + start);
             continue;
         }
 #endif
@@ -49,8 +49,8 @@ __kernel void copy(__global float *out, uint out_offset, int4 out_stride, __glob
         __global float *to = out + out_offset + dot_position(at, out_stride);
         __global const float *from = in + in_offset + dot_position(at, in_stride);
 #if LANES == 1
-        if (segment == WIDE) {
-            STORE_WIDE(LOAD_WIDE(from + start), to + start);
+        if (segment == ACCESS) {
+            STORE_ACCESS(LOAD_ACCESS(from + start), to + start);
             continue;
         }
 #endif
@@ -67,8 +67,8 @@ __kernel void unary(__global float *out, uint out_offset, int4 out_stride, __glo
         __global float *to = out + out_offset + dot_position(at, out_stride);
         __global const float *from = in + in_offset + dot_position(at, in_stride);
 #if LANES == 1
-        if (segment == WIDE) {
-            STORE_WIDE(apply_unary_wide(kind, LOAD_WIDE(from + start)), to + start);
+        if (segment == ACCESS) {
+            STORE_ACCESS(apply_unary_wide(kind, LOAD_ACCESS(from + start)), to + start);
             continue;
         }
 #endif
@@ -87,8 +87,8 @@ __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __gl
         __global const float *from_a = a + a_offset + dot_position(at, a_stride);
         __global const float *from_b = b + b_offset + dot_position(at, b_stride);
 #if LANES == 1
-        if (segment == WIDE) {
-            STORE_WIDE(apply_binary_wide(kind, LOAD_WIDE(from_a + start), LOAD_WIDE(from_b + start)), to + start);
+        if (segment == ACCESS) {
+            STORE_ACCESS(apply_binary_wide(kind, LOAD_ACCESS(from_a + start), LOAD_ACCESS(from_b + start)), to + start);
             continue;
         }
 #endif
@@ -135,11 +135,11 @@ __kernel void scale_add(__global float *out, uint out_offset, int4 out_stride, _
         __global const float *from_a = a + a_offset + dot_position(at, a_stride);
         __global const float *from_b = b + b_offset + dot_position(at, b_stride);
 #if LANES == 1
-        if (segment == WIDE) {
-            float4 sum = alpha * LOAD_WIDE(from_a + start);
+        if (segment == ACCESS) {
+            float4 sum = alpha * LOAD_ACCESS(from_a + start);
             if (has_b)
-                sum += beta * LOAD_WIDE(from_b + start);
-            STORE_WIDE(sum, to + start);
+                sum += beta * LOAD_ACCESS(from_b + start);
+            STORE_ACCESS(sum, to + start);
             continue;
         }
 #endif

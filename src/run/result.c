@@ -282,6 +282,8 @@ static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_e
     char *object = NULL, *choices = NULL;
     icl_status status = ICL_OK;
 
+    if (facts->backend)
+        ICL_TRY(icl_backend_choices(facts->backend, &choices, error));
     add_given(&json, "command", facts->command);
     add_given(&json, "command_line", facts->command_line);
     add_given(&json, "recipe", facts->recipe_name);
@@ -291,7 +293,6 @@ static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_e
     icl_provenance_add_program(&json);
     if (facts->backend) {
         icl_provenance_add_device(&json, icl_backend_capabilities(facts->backend));
-        ICL_TRY(icl_backend_choices(facts->backend, &choices, error));
         if (*choices)
             icl_json_text(&json, "choices", choices);
     }

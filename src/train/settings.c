@@ -66,9 +66,7 @@ static const icl_choice schedules[] = {{"constant", ICL_SCHEDULE_CONSTANT},
 static const icl_recipe_key schedule_rows[] = {
     {KEY(learning_rate), "0.01", 1e-12, 1e6, .help = "after warm-up"},
     {KEY(schedule), "cosine", .choices = schedules,
-     .help =
-         "learning rate after warm-up: as it is, times step_factor every step_every steps, or down to 0, at once or in "
-         "the last part"},
+     .help = "learning rate after warm-up: as it is, times step_factor every step_every steps, or down to 0"},
     {KEY(warmup), "500", 0, ICL_MAX_STEPS, .help = "steps of linear warm-up"},
     {KEY(horizon), "0", 0, ICL_MAX_STEPS, .help = "step at which the schedule ends; 0: train.steps"},
 };

@@ -252,7 +252,7 @@ static void test_steady_state(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
-/* One op samples, one differentiates, one updates; two more check the parameters after each chunk. */
+/* One op samples, one differentiates, one updates; one more checks the parameters after each chunk. */
 static void test_ops(tap_run *tap, icl_backend *backend) {
     icl_trainer *trainer = NULL;
     icl_error error = {0};
@@ -263,9 +263,10 @@ static void test_ops(tap_run *tap, icl_backend *backend) {
     const icl_backend_statistics before = icl_backend_get_statistics(backend);
     tap_status(tap, icl_trainer_run(trainer, 20, &error), &error, "20 steps");
     const icl_backend_statistics after = icl_backend_get_statistics(backend);
-    tap_ok(tap, after.ops - before.ops == 20 * 3, "20 steps on Gram matrices are %llu ops",
+    tap_ok(tap, after.ops - before.ops == 20 * 3 + 1,
+           "20 steps on Gram matrices, and a look at the parameters, are %llu ops",
            (unsigned long long)(after.ops - before.ops));
-    tap_ok(tap, after.launches - before.launches <= 20 * 4, "and at most four launches each: %llu",
+    tap_ok(tap, after.launches - before.launches <= 20 * 4 + 2, "and at most four launches each: %llu",
            (unsigned long long)(after.launches - before.launches));
     icl_trainer_destroy(&trainer);
 }

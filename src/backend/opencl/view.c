@@ -35,7 +35,7 @@ static void move_axis(icl_runs *runs, int count, int from, int to) {
         runs->views[i].stride.s[to] = runs->views[i].stride.s[from];
 }
 
-#define WIDE 4 /* elements of 16 bytes, as in cl/elementwise.cl */
+#define ACCESS 4 /* elements of 16 bytes, as in cl/elementwise.cl */
 
 /* Returns whether every access of 16 bytes to the views' runs lies at a multiple of 16 bytes. Memory itself does. */
 static bool is_wide(const icl_runs *runs, int count) {
@@ -46,10 +46,10 @@ static bool is_wide(const icl_runs *runs, int count) {
         cl_uint places = view->offset;
         for (int axis = 0; axis < last; axis++)
             places |= (cl_uint)view->stride.s[axis];
-        if (view->stride.s[last] != 1 || places % WIDE != 0)
+        if (view->stride.s[last] != 1 || places % ACCESS != 0)
             return false;
     }
-    return runs->shape.s[last] % WIDE == 0;
+    return runs->shape.s[last] % ACCESS == 0;
 }
 
 icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int count) {
@@ -79,7 +79,7 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
     /* A work-item of a GPU takes one element or one access, so that neighbours read neighbours; one of a CPU takes so
      * many that they hide the cost of finding its place. */
     const cl_uint run = runs.shape.s[ICL_MAX_RANK - 1];
-    runs.segment = opencl->lanes > 1 ? 4096 : is_wide(&runs, count) ? WIDE : 1;
+    runs.segment = opencl->lanes > 1 ? 4096 : is_wide(&runs, count) ? ACCESS : 1;
     runs.segments = (run + runs.segment - 1) / runs.segment;
     runs.units = runs.shape.s[0] * runs.shape.s[1] * runs.shape.s[2] * runs.segments;
     return runs;
