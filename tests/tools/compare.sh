@@ -73,17 +73,17 @@ EOT
 ok $? "CSV has a header and a row for each case"
 
 run "${pair[@]}" --op 'fill (' --all --quiet
-[[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 28 ]] && ! grep -q copy "$work/out"
+[[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 31 ]] && ! grep -q copy "$work/out"
 ok $? "--all prints each case"
 
 run "${pair[@]}" --op 'fill (' --seconds 0.000001 --json --quiet
 json "--seconds ends the comparison after the first case, and says how many it left out" <<'EOT'
 assert len(rows) == 2 and rows[0]["op"] == "fill" and rows[0]["verdict"] == "PASS", rows
-assert (rows[1]["summary"]["cases"], rows[1]["summary"]["left_out"]) == (1, 27), rows[1]
+assert (rows[1]["summary"]["cases"], rows[1]["summary"]["left_out"]) == (1, 30), rows[1]
 EOT
 run "${pair[@]}" --op 'fill (' --seconds 0.000001 --quiet
 [[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 1 ]] &&
-    grep -q '^left out, because the time was over: 27 cases$' "$work/out"
+    grep -q '^left out, because the time was over: 30 cases$' "$work/out"
 ok $? "and the table says it, too"
 
 refused 2 '--seconds 0: expected more than 0' "no time at all" "${pair[@]}" --seconds 0
