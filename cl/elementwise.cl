@@ -5,7 +5,7 @@
  * one segment of one run; work-items step through the units of all runs. Cost: one flop (or one elementary function)
  * per element; 4 bytes for each element read and written.
  *
- * A segment of GPUs is one element, or ACCESS where the runs of every operand have a step of 1 and begin at multiples of
+ * A segment of GPUs is one element, or ACCESS where the runs of all operands have a step of 1 and begin at multiples of
  * 16 bytes: an access then moves 16 bytes, and enough of them are under way to keep the memory busy.
  */
 #include "common.h"

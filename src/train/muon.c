@@ -134,9 +134,11 @@ void icl_muon_destroy(icl_muon **muon) {
 
     if (!gone)
         return;
-    icl_tensor *const tensors[] = {&gone->parameters, &gone->moment, &gone->direction,  &gone->next, &gone->square,
-                                   &gone->polynomial, &gone->norms,  &gone->least_norm, &gone->taken};
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+    enum { TENSORS = 9 };
+    icl_tensor *const tensors[TENSORS] = {&gone->parameters, &gone->moment,     &gone->direction,
+                                          &gone->next,       &gone->square,     &gone->polynomial,
+                                          &gone->norms,      &gone->least_norm, &gone->taken};
+    for (size_t i = 0; i < TENSORS; i++)
         icl_tensor_release(tensors[i]);
     icl_free(&gone->groups);
     icl_free(muon);

@@ -291,8 +291,8 @@ static void give_candidates(icl_opencl *opencl, candidates *of) {
  * memory is passed for what is absent. */
 static icl_status launch_argmax(icl_opencl *opencl, const split_axes *s, const shares *by, const candidates *from,
                                 const candidates *to, const icl_view *out, icl_error *error) {
-    const cl_mem indices = from->where ? from->where->memory : s->memory;
-    const cl_mem best = to->best ? to->best->memory : out->memory, where = to->where ? to->where->memory : out->memory;
+    cl_mem indices = from->where ? from->where->memory : s->memory;
+    cl_mem best = to->best ? to->best->memory : out->memory, where = to->where ? to->where->memory : out->memory;
     const cl_uint4 share = {{s->outputs, by->slots, by->tiles, by->chunks}};
     const cl_uint has_indices = from->where != NULL, in_rows = by->in_rows;
 

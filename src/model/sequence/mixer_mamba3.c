@@ -19,20 +19,13 @@
 
 #define LEAST_RATE 1e-4
 
-static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
+/* Gains and offsets of queries and keys, and of each r what spreads and gathers values. */
+static icl_status create_constants(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const icl_sequence *sequence = builder->sequence;
-    const icl_sequence_start first_step = {ICL_START_INVERSE_SOFTPLUS, 0.001, 0.1, true};
-    const size_t heads = sequence->heads, width = sequence->width, m = sequence->key_width, rank = sequence->mimo_rank;
+    const size_t heads = sequence->heads, m = sequence->key_width, rank = sequence->mimo_rank;
     const size_t offsets = rank * heads * m, values = rank * heads * sequence->value_width;
     icl_sequence_turns *own = &layer->turns;
 
-    ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, rank, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &own->step, layer, "mixer.step", width, heads, error));
-    ICL_CHECK(icl_sequence_add(builder, &own->step_bias, first_step, 1, &heads, error, "block.%zu.mixer.step_bias",
-                               layer->index));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate", width, heads, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &own->share, layer, "mixer.share", width, heads, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &own->angle, layer, "mixer.angle", width, m / 2, error));
     ICL_CHECK(icl_sequence_add_constants(builder, &own->query_gain, layer, "mixer.query_gain", m, 1, error));
     ICL_CHECK(icl_sequence_add_constants(builder, &own->key_gain, layer, "mixer.key_gain", m, 1, error));
     ICL_CHECK(icl_sequence_add_constants(builder, &own->query_offset, layer, "mixer.query_offset", offsets, 1, error));
@@ -43,6 +36,22 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
     ICL_CHECK(
         icl_sequence_add_constants(builder, &own->spread, layer, "mixer.spread", values, 1 / (double)rank, error));
     return icl_sequence_add_constants(builder, &own->gather, layer, "mixer.gather", values, 1 / (double)rank, error);
+}
+
+static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
+    const icl_sequence *sequence = builder->sequence;
+    const icl_sequence_start first_step = {ICL_START_INVERSE_SOFTPLUS, 0.001, 0.1, true};
+    const size_t heads = sequence->heads, width = sequence->width, m = sequence->key_width;
+    icl_sequence_turns *own = &layer->turns;
+
+    ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, sequence->mimo_rank, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &own->step, layer, "mixer.step", width, heads, error));
+    ICL_CHECK(icl_sequence_add(builder, &own->step_bias, first_step, 1, &heads, error, "block.%zu.mixer.step_bias",
+                               layer->index));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate", width, heads, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &own->share, layer, "mixer.share", width, heads, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &own->angle, layer, "mixer.angle", width, m / 2, error));
+    return create_constants(builder, layer, error);
 }
 
 static icl_variable multiply(const icl_sequence_pass *pass, icl_variable a, icl_variable b) {
