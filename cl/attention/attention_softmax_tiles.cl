@@ -168,11 +168,13 @@ static share share_of_rows(__global const float *from, int4 stride, uint length,
                    contiguous ? pace * COLUMNS : pace};
 }
 
+/* It leaves its argument alone: Mesa's rusticl lets a function change the caller's struct. */
 static share second_half(share part) {
-    part.from += 8 * part.step;
-    part.left = left_of(part.left, 8 * part.pace, true);
-    part.at += 8 * part.gap;
-    return part;
+    share rest = part;
+    rest.from += 8 * part.step;
+    rest.left = left_of(part.left, 8 * part.pace, true);
+    rest.at += 8 * part.gap;
+    return rest;
 }
 
 /* Returns sum + sum over t < length of weights [t][row] times row t of `from`, which has `width` columns. It waits at a
@@ -186,8 +188,10 @@ static sums add_tile(sums sum, __local const float4 *weights, __global const flo
         const uint count = min((uint)DEPTH, length - first);
         const share part = share_of_rows(from + (int)first * stride.s1, stride, count, width);
         store_share(load_share(part), (__local float *)staging, part);
-        if (wide)
-            store_share(load_share(second_half(part)), (__local float *)staging, second_half(part));
+        if (wide) {
+            const share rest = second_half(part);
+            store_share(load_share(rest), (__local float *)staging, rest);
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint t = 0; t < count; t++) {
             const float4 weight = weights[(first + t) * VECTORS];
