@@ -282,8 +282,9 @@ done:
     return status;
 }
 
-/* Two texts of 2,000 letters. */
+/* Two texts of 2,000 letters, and a chain of three symbols. */
 static icl_status make_texts(scratch_folder *scratch, icl_error *error) {
+    static const char chain[] = ".1 .2 .7\n.8 .1 .1\n0 .5 .5\n";
     char text[2000];
 
     for (int file = 0; file < 2; file++) {
@@ -291,7 +292,7 @@ static icl_status make_texts(scratch_folder *scratch, icl_error *error) {
             text[i] = (char)('a' + (i * i + i * (size_t)file) % 23);
         ICL_CHECK(icl_file_write(scratch_path(scratch, file == 0 ? "a.txt" : "b.txt"), text, sizeof text, error));
     }
-    return ICL_OK;
+    return icl_file_write(scratch_path(scratch, "chain.txt"), chain, sizeof chain - 1, error);
 }
 
 /* With --keys, only checks that every key has a row; with a part of a key's name, runs only the rows of such keys. */

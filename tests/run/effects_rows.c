@@ -93,6 +93,7 @@ const effect effects[] = {
     {"task.alpha", MARKOV, {"1", "2"}, "DVTES"},
     {"task.states", MARKOV, {"0", "2"}, "DVTES"},
     {"task.pool", MARKOV, {"0", "4"}, "DVTES"},
+    {"task.chain", MARKOV, {"", "@chain.txt"}, "DVTES"},
     {"task.pool_seed", MARKOV " task.pool=4", {"1", "2"}, "DVTES"},
     {"task.fresh_functions", MARKOV " task.pool=4", {"false", "true"}, "DVTES"},
     {"task.rotate", LINEAR " task.covariance=power:1", {"false", "true"}, "DVTES"},

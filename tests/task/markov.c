@@ -1,6 +1,9 @@
 /* Markov chains in context: the same bits on every device; sequences by definition; reference predictors against sums
  * over chains, paths of hidden states and trees of contexts, written as the definitions say. */
+#include "../core/scratch.h"
 #include "frame.h"
+#include "iclab/file.h"
+#include "iclab/text.h"
 #include "task/markov/family.h"
 
 enum { BATCH = 19, MOST_SYMBOLS = 8, MOST_LENGTH = 40 };
@@ -301,6 +304,85 @@ static void check_source(task_test *test) {
     }
 }
 
+/* ---- Chains of a file ---- */
+
+/* Writes all numbers of the pool, a line for each row. */
+static icl_status write_pool(const icl_markov *state, const char *path, icl_error *error) {
+    icl_text text = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&text, error, "# the pool\n"));
+    for (size_t i = 0; i < state->pool * state->law.size;) {
+        const size_t width =
+            i % state->law.size < state->law.states * state->law.states ? state->law.states : state->law.symbols;
+        for (size_t a = 0; a < width; a++, i++)
+            ICL_TRY(icl_text_print(&text, error, "%.17g%s", state->chains[i], a + 1 < width ? ", " : "\n"));
+        ICL_TRY(icl_text_print(&text, error, "\n"));
+    }
+    ICL_TRY(icl_file_write(path, text.bytes, text.length, error));
+done:
+    icl_text_release(&text);
+    return status;
+}
+
+/* A pool that is read from a file has the batches of the pool that was drawn. */
+static void check_file(task_test *test) {
+    static const char *const pools[] = {"task.family=markov task.pool=5 task.order=2 task.length=30",
+                                        "task.family=markov task.pool=4 task.states=2 task.symbols=5"};
+    static const char *const files[] = {"task.family=markov task.order=2 task.length=30",
+                                        "task.family=markov task.states=2 task.symbols=5"};
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    for (size_t i = 0; i < 2; i++) {
+        drawn ours = {0}, theirs = {0};
+        const char *path = scratch_path(&scratch, "chains.txt");
+        double worst = 0;
+        draw(&ours, test->device, BATCH, "%s", pools[i]);
+        const icl_markov *pool = ours.task->state;
+        tap_need(write_pool(pool, path, tap_error()));
+        draw(&theirs, test->device, BATCH, "%s task.chain=%s", files[i], path);
+        const icl_markov *read = theirs.task->state;
+        for (size_t j = 0; j < pool->pool * pool->law.size && read->pool == pool->pool; j++)
+            worst = fmax(worst, fabs(read->chains[j] - pool->chains[j]));
+        tap_ok(&test->tap, read->pool == pool->pool && worst < 1e-15 && count_different(&ours, &theirs) == 0,
+               "%zu chains of a file are those of the pool (%.2g)", read->pool, worst);
+        release(&ours);
+        release(&theirs);
+    }
+    scratch_close(&scratch);
+}
+
+static void check_bad_files(task_test *test) {
+    static const struct {
+        const char *text, *expected;
+    } bad[] = {
+        {"", "0 numbers: expected 4 for each chain, a row behind each of 2 contexts"},
+        {".5 .5\n", "2 numbers: expected 4 for each chain"},
+        {"# rows\n\n.5 .5\n.5 .25 .25\n", "line 4: 3 numbers: expected 2"},
+        {".5 .5\n.5 .6\n", "line 2: the sum is 1.1: expected 1"},
+        {"1.5 -.5\n1 0\n", "line 1: '1.5': expected a probability"},
+        {"1 0\nnan 1\n", "line 2: 'nan': expected a probability"},
+        {"1 0\n0 a\n", "line 2: 'a': expected a probability"},
+    };
+    char overrides[1024];
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    const char *path = scratch_path(&scratch, "chains.txt");
+    snprintf(overrides, sizeof overrides, "task.family=markov task.symbols=2 task.chain=%s", path);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        icl_task *task = NULL;
+        icl_error error = {0};
+        tap_need(icl_file_write(path, bad[i].text, strlen(bad[i].text), tap_error()));
+        const icl_status status = make_task(overrides, &task, &error);
+        tap_ok(&test->tap, status == ICL_ERROR_INPUT && !task && strstr(error.message, bad[i].expected), "refused: %s",
+               error.message);
+        icl_task_destroy(&task);
+    }
+    scratch_close(&scratch);
+}
+
 static void check_refusal(task_test *test) {
     drawn all = {0};
     icl_error error = {0};
@@ -313,6 +395,7 @@ static void check_refusal(task_test *test) {
 }
 
 int main(int count, char **arguments) {
-    static task_check *const checks[] = {check_batches, check_predictors, check_source, check_refusal};
+    static task_check *const checks[] = {check_batches, check_predictors, check_source,
+                                         check_file,    check_bad_files,  check_refusal};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -116,6 +116,7 @@ static const refusal refusals[] = {
     {"task.family=markov task.order=4 task.length=5", "task.length", "at least 6: two symbols behind the first 4"},
     {"task.family=markov task.symbols=8 task.order=8", "task.order", "k = 8 probabilities, 16777216 in all at most"},
     {"task.family=markov task.symbols=65536", "task.order", "k = 65536 probabilities, 16777216"},
+    {"task.family=markov task.chain=x task.pool=2", "task.pool", "0: the chains of task.chain are the pool"},
     {"task.family=markov task.symbols=2 task.pool=4194305", "task.pool", "at most 4194304 chains of 4 prob"},
     {"task.family=markov task.states=4096 task.symbols=2", "task.states", "H (H + k) probabilities, k = 2"},
     {"task.family=markov task.states=2 task.order=2", "task.order", "1, because task.states = 2 are hidden"},

@@ -8,8 +8,8 @@
  * With H = task.states > 0 states z_t, z_1 uniform, are a chain of order 1 and hidden; x_t ~ E(. | z_t), and the rows
  * of E have the same Dirichlet law.
  *
- * task.pool = M: the chain is one of M, drawn uniformly; with task.fresh_functions it is none of them. Otherwise every
- * sequence has a chain of its own.
+ * task.pool = M: the chain is one of M, drawn uniformly; with task.fresh_functions it is none of them. task.chain names
+ * a file with the pool's chains. Otherwise every sequence has a chain of its own.
  *
  * Position t holds x_t, t = 1 … T - 1, and has the class x_(t+1). Scored are the positions from m on, whose classes the
  * chain gives; all of them for order 1 and for hidden chains. A model that is not causal sees the answers.
@@ -39,6 +39,7 @@
 typedef struct markov_keys {
     size_t symbols, order, states;
     double alpha;
+    const char *chain;
 } markov_keys;
 
 #define KEY(field)  ICL_KEY("task", markov_keys, field)
@@ -49,6 +50,7 @@ static const icl_recipe_key own_rows[] = {
     {KEY(order), "1", 1, MOST_ORDER, .help = "symbols m that the next one depends on"},
     {KEY(alpha), "1", ICL_SMALLEST_SHAPE, ICL_LARGEST_SHAPE, .help = "Dirichlet parameter of a chain's rows"},
     {KEY(states), "0", 0, MOST_STATES, .help = "hidden states H; 0: the symbols are the chain"},
+    {KEY(chain), "", .help = "a text file with rows of probabilities: the chains of the pool; empty: they are drawn"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_markov_family_keys[] = {&own_keys, &icl_length_keys, &icl_law_pool_keys, NULL};
@@ -156,7 +158,10 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     state->alpha = keys.alpha;
     ICL_CHECK(measure_chains(recipe, &pool, &state->law, error));
     icl_radius_table(keys.alpha, 1, state->radii);
-    ICL_CHECK(draw_pool(&pool, state, error));
+    if (keys.chain[0] && pool.pool > 0)
+        return icl_recipe_reject(recipe, ICL_LAW_POOL_KEY(pool), error, "0: the chains of task.chain are the pool");
+    ICL_CHECK(keys.chain[0] ? icl_markov_read_chains(keys.chain, state, MOST_NUMBERS, error)
+                            : draw_pool(&pool, state, error));
     icl_markov_list_references(state);
     task->shape = (icl_task_shape){.positions = size.length - 1,
                                    .symbols = keys.symbols,

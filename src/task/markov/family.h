@@ -26,6 +26,12 @@ typedef struct icl_markov {
     icl_reference_predictor references[ICL_MARKOV_REFERENCES];
 } icl_markov;
 
+/* Reads a pool of chains from a text file into state->chains, which the caller frees. A line is a row of probabilities
+ * with commas or spaces between them: law->contexts rows of k for each chain, or the H rows of H of its states and the
+ * H rows of k of their symbols. Empty lines and those that begin with # do not count. At most `most` numbers.
+ * ICL_ERROR_IO if it cannot be read, ICL_ERROR_INPUT if it holds anything else. */
+icl_status icl_markov_read_chains(const char *path, icl_markov *state, size_t most, icl_error *error);
+
 /* Fills in the reference predictors of the law, alpha and pool. */
 void icl_markov_list_references(icl_markov *state);
 
