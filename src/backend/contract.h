@@ -109,7 +109,7 @@ typedef struct icl_backend_functions {
     icl_op_function *ops[ICL_OP_COUNT];
 } icl_backend_functions;
 
-/* What one op took since icl_backend_time_ops. Waiting for the device belongs to no op. */
+/* The time of one op since icl_backend_time_ops. Waiting for the device belongs to no op. */
 typedef struct icl_op_time {
     uint64_t calls, launches; /* launches: kernels queued; 0 on host backends */
     double seconds;           /* of the kernels, by the device's clock; on a host backend of the calls, by its clock */

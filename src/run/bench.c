@@ -492,7 +492,6 @@ static icl_status profile_steps(const icl_bench_params *params, const icl_recipe
     ICL_TRY(count_calls(row, backend, call_steps, trainer, on_device, error));
     if (params->by_op) {
         ICL_TRY(icl_backend_time_ops(backend, error));
-        ICL_TRY(icl_backend_sync(backend, error));
         const icl_op_times before = icl_backend_op_times(backend);
         ICL_TRY(call_steps(trainer, COUNTED_CALLS, error));
         ICL_TRY(icl_backend_sync(backend, error));

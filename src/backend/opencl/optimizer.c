@@ -49,9 +49,8 @@ icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, 
 enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7, DECAYS = 8 }; /* operands; indices of the extents */
 
 /* Without partial sums every work-group computes the whole norm, so one more group pays off only for this many
- * parameters. On GPUs fewer
- * suffice as long as there are no more groups than compute units, which would be idle otherwise. On CPUs more groups
- * than units would only compute the norm more often. */
+ * parameters. On GPUs fewer suffice as long as there are no more groups than compute units, which would be idle
+ * otherwise. On CPUs more groups than units would only compute the norm more often. */
 #define PARAMETERS_PER_GROUP 4096
 #define FEW_PARAMETERS       256
 

@@ -155,11 +155,10 @@ void icl_profile_add(icl_opencl *opencl, const cl_event *event, bool is_small) {
     opencl->backend->statistics.launches++;
     if (!event)
         return;
-    if (times) {
-        profile->ops[profile->count] = is_small ? ICL_OP_COUNT : times->current;
-        times->of[profile->ops[profile->count]].launches++;
-    }
-    profile->count++;
+    const size_t op = is_small ? ICL_OP_COUNT : times ? times->current : 0;
+    if (times)
+        times->of[op].launches++;
+    profile->ops[profile->count++] = op;
 }
 
 void icl_queue_release(icl_opencl *opencl) {

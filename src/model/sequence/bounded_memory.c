@@ -28,19 +28,15 @@ static icl_variable part_of(icl_tape *tape, icl_variable x, size_t row, size_t r
     return icl_tape_slice(tape, icl_tape_slice(tape, x, 2, row, rows), 3, column, columns);
 }
 
-static icl_variable multiply(icl_tape *tape, icl_variable a, icl_variable b) {
-    return icl_tape_binary(tape, ICL_MULTIPLY, a, b);
-}
-
 /* Returns |M|^2 after write t of the block, before M shrinks. */
 static icl_variable grown_square(const block *tile, size_t t, icl_variable read, icl_variable miss) {
     icl_tape *tape = tile->tape;
     const icl_variable gain = part_of(tape, tile->coupling, t, 1, t, 1);
-    const icl_variable twice = icl_tape_scale_add(tape, 2, read, 1, multiply(tape, gain, miss));
-    const icl_variable product = icl_tape_reduce(tape, ICL_SUM, 1u << 3, multiply(tape, miss, twice));
+    const icl_variable twice = icl_tape_scale_add(tape, 2, read, 1, icl_sequence_multiply(tape, gain, miss));
+    const icl_variable product = icl_tape_reduce(tape, ICL_SUM, 1u << 3, icl_sequence_multiply(tape, miss, twice));
 
     return icl_tape_binary(tape, ICL_ADD, tile->square,
-                           multiply(tape, icl_tape_slice(tape, tile->beta, 2, t, 1), product));
+                           icl_sequence_multiply(tape, icl_tape_slice(tape, tile->beta, 2, t, 1), product));
 }
 
 static void write_one(block *tile, size_t t, size_t writes, bool is_bounded) {
@@ -61,7 +57,7 @@ static void write_one(block *tile, size_t t, size_t writes, bool is_bounded) {
         return;
     const icl_variable added = icl_tape_matmul(tape, 1, part_of(tape, tile->coupling, t + 1, left, t, 1), miss);
     const icl_variable sum = icl_tape_binary(tape, ICL_ADD, icl_tape_slice(tape, tile->reads, 2, 1, left), added);
-    tile->reads = is_bounded ? multiply(tape, sum, tile->shrinks[t]) : sum;
+    tile->reads = is_bounded ? icl_sequence_multiply(tape, sum, tile->shrinks[t]) : sum;
 }
 
 /* Returns M after the block. */
@@ -71,12 +67,12 @@ static icl_variable write_memory(const block *tile, size_t writes, icl_variable 
 
     left[writes - 1] = tile->shrinks[writes - 1];
     for (size_t t = writes - 1; t-- > 0;)
-        left[t] = multiply(tape, tile->shrinks[t], left[t + 1]);
+        left[t] = icl_sequence_multiply(tape, tile->shrinks[t], left[t + 1]);
     const icl_variable misses = icl_tape_concatenate(tape, 2, writes, tile->misses);
-    const icl_variable weights = multiply(tape, tile->beta, icl_tape_concatenate(tape, 2, writes, left));
+    const icl_variable weights = icl_sequence_multiply(tape, tile->beta, icl_tape_concatenate(tape, 2, writes, left));
     const icl_variable added =
-        icl_tape_matmul(tape, 1, icl_tape_swap_axes(tape, k, 2, 3), multiply(tape, misses, weights));
-    return icl_tape_binary(tape, ICL_ADD, multiply(tape, memory, left[0]), added);
+        icl_tape_matmul(tape, 1, icl_tape_swap_axes(tape, k, 2, 3), icl_sequence_multiply(tape, misses, weights));
+    return icl_tape_binary(tape, ICL_ADD, icl_sequence_multiply(tape, memory, left[0]), added);
 }
 
 icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_variable k, icl_variable v,
@@ -93,8 +89,8 @@ icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_vari
         const icl_variable own = icl_tape_slice(tape, k, 2, first, writes);
         is.v = icl_tape_slice(tape, v, 2, first, writes);
         is.beta = icl_tape_slice(tape, beta, 2, first, writes);
-        is.coupling = multiply(tape, icl_tape_matmul(tape, 1, own, icl_tape_swap_axes(tape, own, 2, 3)),
-                               icl_tape_swap_axes(tape, is.beta, 2, 3));
+        is.coupling = icl_sequence_multiply(tape, icl_tape_matmul(tape, 1, own, icl_tape_swap_axes(tape, own, 2, 3)),
+                                            icl_tape_swap_axes(tape, is.beta, 2, 3));
         is.reads = icl_tape_matmul(tape, 1, own, memory);
         for (size_t t = 0; t < writes; t++)
             write_one(&is, t, writes, first + t > 0);

@@ -25,10 +25,6 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
     return icl_sequence_add_constants(builder, &layer->level_scale, layer, "mixer.level_scale", levels, 1, error);
 }
 
-static icl_variable multiply(icl_tape *tape, icl_variable a, icl_variable b) {
-    return icl_tape_binary(tape, ICL_MULTIPLY, a, b);
-}
-
 /* Returns x [B, H, T, w] without gaps and with zeros up to `padded` tokens. */
 static icl_variable pad(icl_tape *tape, icl_variable x, size_t padded) {
     const icl_tensor seen = icl_tape_value(tape, x);
@@ -67,11 +63,11 @@ static icl_variable read_level(icl_tape *tape, tokens *all, double scale, size_t
     const icl_variable after[] = {half_of(tape, all->after, half, 0), half_of(tape, all->after, half, 1)};
     const icl_variable weights = icl_tape_scale(tape, 1, icl_tape_slice(tape, all->weights, 3, level, 1));
     const icl_variable q =
-        multiply(tape, half_of(tape, all->q, half, 1), icl_tape_unary(tape, ICL_EXPONENTIAL, before[1]));
+        icl_sequence_multiply(tape, half_of(tape, all->q, half, 1), icl_tape_unary(tape, ICL_EXPONENTIAL, before[1]));
     const icl_variable k =
-        multiply(tape, half_of(tape, all->k, half, 0), icl_tape_unary(tape, ICL_EXPONENTIAL, after[0]));
-    const icl_variable read = multiply(tape, half_of(tape, weights, half, 1),
-                                       icl_tape_attention(tape, &params, q, k, half_of(tape, all->v, half, 0)));
+        icl_sequence_multiply(tape, half_of(tape, all->k, half, 0), icl_tape_unary(tape, ICL_EXPONENTIAL, after[0]));
+    const icl_variable read = icl_sequence_multiply(
+        tape, half_of(tape, weights, half, 1), icl_tape_attention(tape, &params, q, k, half_of(tape, all->v, half, 0)));
     const icl_tensor seen = icl_tape_value(tape, read);
     /* The sum over a half: up to its last token. */
     const icl_variable first = icl_tape_slice(tape, before[0], 2, half - 1, 1);
@@ -116,9 +112,10 @@ static icl_variable read_next(const icl_sequence_pass *pass, const icl_sequence_
         size_t part;
         icl_variable state = icl_model_memory_recall(pass->memory, tape, 4, shape, &part);
         if (has) {
-            state = multiply(tape, state, kept);
+            state = icl_sequence_multiply(tape, state, kept);
             const icl_variable read = icl_tape_matmul(tape, scale, heads->q, state);
-            own = icl_tape_binary(tape, ICL_ADD, own, multiply(tape, icl_tape_slice(tape, weights, 3, level, 1), read));
+            own = icl_tape_binary(tape, ICL_ADD, own,
+                                  icl_sequence_multiply(tape, icl_tape_slice(tape, weights, 3, level, 1), read));
         }
         if (is_carried && has)
             carried = icl_tape_binary(tape, ICL_ADD, carried, state);
@@ -136,12 +133,14 @@ static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer 
     const double scale = icl_sequence_scale(pass->sequence, layer);
     const icl_sequence_heads heads = icl_sequence_project(pass, layer, x, 1);
     const icl_variable decay = icl_sequence_rate_gate(pass, layer, x);
-    const icl_variable product =
-        multiply(tape, icl_sequence_linear(pass, x, layer->level, 0), icl_sequence_value(pass, layer->level_scale));
+    const icl_variable product = icl_sequence_multiply(tape, icl_sequence_linear(pass, x, layer->level, 0),
+                                                       icl_sequence_value(pass, layer->level_scale));
     const icl_variable weights = icl_sequence_split(pass, icl_tape_unary(tape, ICL_SOFTPLUS, product), LEVELS);
-    const icl_variable match = icl_tape_reduce(tape, ICL_SUM, 1u << 3, multiply(tape, heads.q, heads.k));
-    const icl_variable own = icl_tape_scale(
-        tape, scale, multiply(tape, multiply(tape, match, icl_tape_slice(tape, weights, 3, 0, 1)), heads.v));
+    const icl_variable match = icl_tape_reduce(tape, ICL_SUM, 1u << 3, icl_sequence_multiply(tape, heads.q, heads.k));
+    const icl_variable own =
+        icl_tape_scale(tape, scale,
+                       icl_sequence_multiply(
+                           tape, icl_sequence_multiply(tape, match, icl_tape_slice(tape, weights, 3, 0, 1)), heads.v));
 
     return icl_sequence_emit(pass, layer, x,
                              pass->memory ? read_next(pass, &heads, decay, weights, own, scale)

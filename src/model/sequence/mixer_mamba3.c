@@ -54,17 +54,13 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
     return create_constants(builder, layer, error);
 }
 
-static icl_variable multiply(const icl_sequence_pass *pass, icl_variable a, icl_variable b) {
-    return icl_tape_binary(pass->tape, ICL_MULTIPLY, a, b);
-}
-
 /* Returns x [B, T, H n] times a factor for each head: of one shape with [B T, H, 1], or [1, H, 1]. */
 static icl_variable scale_heads(const icl_sequence_pass *pass, icl_variable x, icl_variable factor) {
     const icl_tensor seen = icl_tape_value(pass->tape, x);
     const size_t heads = pass->sequence->heads, rows = seen.shape[0] * seen.shape[1], n = pass->sequence->value_width;
     const size_t factors = icl_tape_value(pass->tape, factor).rank == 1 ? 1 : rows;
-    const icl_variable scaled = multiply(pass, icl_sequence_shape(pass, x, rows, heads, n, 0),
-                                         icl_sequence_shape(pass, factor, factors, heads, 1, 0));
+    const icl_variable scaled = icl_sequence_multiply(pass->tape, icl_sequence_shape(pass, x, rows, heads, n, 0),
+                                                      icl_sequence_shape(pass, factor, factors, heads, 1, 0));
     return icl_sequence_shape(pass, scaled, seen.shape[0], seen.shape[1], heads * n, 0);
 }
 
@@ -96,11 +92,12 @@ static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer 
     const icl_variable least = icl_tape_filled(tape, 0, NULL, LEAST_RATE);
     const icl_variable rate = icl_tape_binary(
         tape, ICL_MAXIMUM, icl_tape_unary(tape, ICL_SOFTPLUS, icl_sequence_linear(pass, x, layer->gate, 0)), least);
-    const icl_variable decay = icl_tape_scale(tape, -1, multiply(pass, rate, step));
+    const icl_variable decay = icl_tape_scale(tape, -1, icl_sequence_multiply(tape, rate, step));
     const icl_variable share = icl_tape_unary(tape, ICL_SIGMOID, icl_sequence_linear(pass, x, own->share, 0));
-    const icl_variable written = multiply(pass, share, step), rest = icl_tape_binary(tape, ICL_SUBTRACT, step, written);
-    const icl_variable late = multiply(pass, icl_tape_binary(tape, ICL_ADD, delay(pass, written), rest),
-                                       icl_tape_unary(tape, ICL_EXPONENTIAL, decay));
+    const icl_variable written = icl_sequence_multiply(tape, share, step),
+                       rest = icl_tape_binary(tape, ICL_SUBTRACT, step, written);
+    const icl_variable late = icl_sequence_multiply(tape, icl_tape_binary(tape, ICL_ADD, delay(pass, written), rest),
+                                                    icl_tape_unary(tape, ICL_EXPONENTIAL, decay));
     const icl_sequence_heads heads = icl_sequence_turn(pass, own, x, step, &projected);
     const icl_tensor k = icl_tape_value(tape, heads.k), by = icl_tape_value(tape, step);
     const icl_variable keys =

@@ -20,6 +20,10 @@ icl_variable icl_sequence_shape(const icl_sequence_pass *pass, icl_variable x, s
     return icl_tape_reshape(pass->tape, x, d > 0 ? 4 : 3, (const size_t[]){a, b, c, d});
 }
 
+icl_variable icl_sequence_multiply(icl_tape *tape, icl_variable a, icl_variable b) {
+    return icl_tape_binary(tape, ICL_MULTIPLY, a, b);
+}
+
 icl_variable icl_sequence_by_head(const icl_sequence_pass *pass, icl_sequence_parameter parameter, size_t width) {
     return icl_tape_reshape(pass->tape, icl_sequence_value(pass, parameter), 3,
                             (const size_t[]){pass->sequence->heads, 1, width});

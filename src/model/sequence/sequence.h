@@ -73,10 +73,13 @@ typedef struct icl_sequence_rate {
     icl_sequence_parameter weight, bias, rate;
 } icl_sequence_rate;
 
-/* Of mamba3: matrices [width, H], [width, H] and [width, m/2], and vectors [H], [m], [R H m], [H] and [R H n]. */
+/* The parameters of mamba3 alone. */
 typedef struct icl_sequence_turns {
-    icl_sequence_parameter step, share, angle, step_bias, query_gain, key_gain, query_offset, key_offset, skip, spread,
-        gather;
+    icl_sequence_parameter step, share, angle;       /* [width, H], [width, H], [width, m/2] */
+    icl_sequence_parameter step_bias, skip;          /* [H] */
+    icl_sequence_parameter query_gain, key_gain;     /* [m] */
+    icl_sequence_parameter query_offset, key_offset; /* [R H m] */
+    icl_sequence_parameter spread, gather;           /* [R H n], if R > 1 */
 } icl_sequence_turns;
 
 /* The parameters of one block. A mixer uses some of them. */
@@ -332,6 +335,9 @@ icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, s
 /* Returns x as [a, b, c, d], or as [a, b, c] if d is 0: a view. */
 icl_variable icl_sequence_shape(const icl_sequence_pass *pass, icl_variable x, size_t a, size_t b, size_t c, size_t d);
 
+/* Returns a times b, which repeats where its extents are 1. */
+icl_variable icl_sequence_multiply(icl_tape *tape, icl_variable a, icl_variable b);
+
 /* Returns a parameter [H w] as [H, 1, w], beside heads [B, H, T, w]. */
 icl_variable icl_sequence_by_head(const icl_sequence_pass *pass, icl_sequence_parameter parameter, size_t width);
 
@@ -443,7 +449,7 @@ icl_sequence_heads icl_sequence_turn(const icl_sequence_pass *pass, const icl_se
 
 /* ---- States with R = model.mimo_rank queries and keys a token (shared_state.c) ---- */
 
-/* What a token reads and writes: queries, and its own keys, [B T, R, H, m]; keys of the token before [B, T, R H m];
+/* A token's reads and writes: queries, and its own keys, [B T, R, H, m]; keys of the token before [B, T, R H m];
  * values with the weights of both tokens, and what is added to what is read, [B, T, H n]; the decay [B, T, H]. */
 typedef struct icl_sequence_shared {
     icl_variable q, k, late_k, v, late_v, added, decay;

@@ -8,10 +8,6 @@
 #define PI      3.14159265358979323846
 #define EPSILON 1e-5
 
-static icl_variable multiply(const icl_sequence_pass *pass, icl_variable a, icl_variable b) {
-    return icl_tape_binary(pass->tape, ICL_MULTIPLY, a, b);
-}
-
 /* Returns the sums of the angles so far, [B T, 1, H, m/2]. */
 static icl_variable add_angles(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter angle,
                                icl_variable step) {
@@ -19,8 +15,9 @@ static icl_variable add_angles(const icl_sequence_pass *pass, icl_variable x, ic
     const icl_tensor by = icl_tape_value(tape, step);
     const size_t pairs = pass->sequence->key_width / 2;
     const icl_variable speed = icl_tape_unary(tape, ICL_HYPERBOLIC_TANGENT, icl_sequence_linear(pass, x, angle, 0));
-    const icl_variable turned = multiply(pass, icl_sequence_shape(pass, step, by.shape[0], by.shape[1], by.shape[2], 1),
-                                         icl_sequence_shape(pass, speed, by.shape[0], by.shape[1], 1, pairs));
+    const icl_variable turned =
+        icl_sequence_multiply(tape, icl_sequence_shape(pass, step, by.shape[0], by.shape[1], by.shape[2], 1),
+                              icl_sequence_shape(pass, speed, by.shape[0], by.shape[1], 1, pairs));
     const icl_variable one = icl_tape_filled(tape, 4, (const size_t[]){1, 1, 1, 1}, 1);
     const icl_recurrence_variables sums = {.q = one, .k = one, .v = icl_tape_swap_axes(tape, turned, 1, 2)};
     const icl_variable sum = icl_sequence_remember(pass, &(icl_recurrence_params){.scale = PI}, &sums);
@@ -45,8 +42,10 @@ static icl_variable turn(const icl_sequence_pass *pass, icl_variable x, icl_sequ
 
     return icl_tape_concatenate(
         tape, 3, 2,
-        (const icl_variable[]){icl_tape_binary(tape, ICL_SUBTRACT, multiply(pass, a, cosine), multiply(pass, b, sine)),
-                               icl_tape_binary(tape, ICL_ADD, multiply(pass, a, sine), multiply(pass, b, cosine))});
+        (const icl_variable[]){icl_tape_binary(tape, ICL_SUBTRACT, icl_sequence_multiply(tape, a, cosine),
+                                               icl_sequence_multiply(tape, b, sine)),
+                               icl_tape_binary(tape, ICL_ADD, icl_sequence_multiply(tape, a, sine),
+                                               icl_sequence_multiply(tape, b, cosine))});
 }
 
 icl_sequence_heads icl_sequence_turn(const icl_sequence_pass *pass, const icl_sequence_turns *own, icl_variable x,

@@ -11,7 +11,7 @@
 #define MOST_BYTES  ((size_t)1 << 30)
 #define NEAR_TO_ONE 1e-6
 
-/* Where the file is read. */
+/* The rest of the file, and the number of its last line that was read. */
 typedef struct reader {
     const char *path, *at;
     size_t line;
