@@ -96,7 +96,7 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
 #define TILE         32           /* The side of a work-group's tile of out, for strict and for small products. */
 #define WIDE         64           /* of any other */
 #define DEPTH        16           /* products added between two barriers */
-#define WIDE_DEPTH   8            /* the same for wide tiles, whose next factors wait in registers */
+#define WIDE_DEPTH   8            /* the same for wide tiles: a share of 8 numbers for each of 64 work-items */
 #define PADDED(size) ((size) + 4) /* of a staged row: whole vectors, and the next begins at another bank */
 
 /* Sets staged [DEPTH][PADDED(size)] to `length` terms of `size` rows of a, or columns of b, of which `left` exist,
@@ -205,43 +205,21 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
     }
 }
 
-#define UNROLL_TWICE _Pragma("unroll 2")      /* more would take registers that groups need */
-#define HELD         (WIDE_DEPTH * WIDE / 64) /* numbers of a factor that a work-item stages */
+#define UNROLL_TWICE _Pragma("unroll 2") /* more would take registers that groups need */
 
-/* Which numbers of a factor a work-item stages: number i is `step` i from the first in memory and `gap` i in staging.
- * Neighbouring work-items read neighbours: along k where that is contiguous, so that the work-item keeps its term and
- * walks over rows; else it keeps its row and walks over terms. */
-typedef struct factor_share {
-    __global const float *from;
-    int step;
-    uint at, gap, k, row; /* at: its first place in staging; k, row: the first number's term and row */
-    bool along_k;
-} factor_share;
-
-static factor_share factor_share_of(__global const float *from, int k_stride, int stride) {
-    const uint id = get_local_id(0);
-    factor_share part;
-    part.along_k = k_stride == 1;
-    part.k = part.along_k ? id % WIDE_DEPTH : 0;
-    part.row = part.along_k ? id / WIDE_DEPTH : id;
-    part.from = from + (int)part.row * stride + (int)part.k * k_stride;
-    part.step = part.along_k ? (int)(64 / WIDE_DEPTH) * stride : k_stride;
-    part.at = part.k * PADDED(WIDE) + part.row;
-    part.gap = part.along_k ? 64 / WIDE_DEPTH : PADDED(WIDE);
-    return part;
-}
-
-/* Loads the share's numbers of `length` terms of `left` rows, 0 for those that are not there. */
-static void hold_factor(float held[HELD], factor_share part, uint length, uint left) {
-    const uint first = part.along_k ? part.row : part.k, pace = part.along_k ? 64 / WIDE_DEPTH : 1;
-    const uint count = part.along_k ? left : length;
-    const bool exists = part.along_k ? part.k < length : part.row < left;
-    UNROLL for (uint i = 0; i < HELD; i++) held[i] =
-        exists && first + i * pace < count ? part.from[(int)i * part.step] : 0.0f;
-}
-
-static void stage_held(const float held[HELD], __local float *staged, factor_share part) {
-    UNROLL for (uint i = 0; i < HELD; i++) staged[part.at + i * part.gap] = held[i];
+/* Returns the share of 64 work-items in `length` terms, at most WIDE_DEPTH, of a tile of WIDE rows of a, or columns of
+ * b, of which `left` exist. Neighbouring work-items read neighbours: along k where that is contiguous, so that the
+ * work-item keeps its term and walks over rows; else it keeps its row and walks over terms. */
+static share share_of_factor(__global const float *from, int k_stride, int stride, uint length, uint left) {
+    const bool along_k = k_stride == 1;
+    const uint id = get_local_id(0), pace = along_k ? 64 / WIDE_DEPTH : 1;
+    const uint k = along_k ? id % WIDE_DEPTH : 0, row = along_k ? id / WIDE_DEPTH : id;
+    return (share){from + (int)row * stride + (int)k * k_stride,
+                   along_k ? (int)pace * stride : k_stride,
+                   pace,
+                   along_k ? left_of(left, row, k < length) : left_of(length, 0, row < left),
+                   k * PADDED(WIDE) + row,
+                   along_k ? pace : PADDED(WIDE)};
 }
 
 /*
@@ -259,22 +237,23 @@ matmul_wide(__global float *out, uint out_offset, int4 out_stride, int split_str
         const task t = task_of(group, WIDE, out + out_offset, out_stride, split_stride, a + a_offset, a_stride,
                                b + b_offset, b_stride, inner_batch, k, cuts);
         block sum00 = block_of(0.0f), sum01 = sum00, sum10 = sum00, sum11 = sum00;
-        factor_share of_a = factor_share_of(t.a + (int)t.first_k * a_stride.s3, a_stride.s3, a_stride.s2);
-        factor_share of_b = factor_share_of(t.b + (int)t.first_k * b_stride.s2, b_stride.s2, b_stride.s3);
-        float held_a[HELD], held_b[HELD];
-        hold_factor(held_a, of_a, t.end_k - t.first_k, m - t.row);
-        hold_factor(held_b, of_b, t.end_k - t.first_k, n - t.column);
+        share of_a = share_of_factor(t.a + (int)t.first_k * a_stride.s3, a_stride.s3, a_stride.s2, t.end_k - t.first_k,
+                                     m - t.row);
+        share of_b = share_of_factor(t.b + (int)t.first_k * b_stride.s2, b_stride.s2, b_stride.s3, t.end_k - t.first_k,
+                                     n - t.column);
+        float8 held_a = load_share(of_a), held_b = load_share(of_b);
         for (uint from_k = t.first_k; from_k < t.end_k; from_k += WIDE_DEPTH) {
             barrier(CLK_LOCAL_MEM_FENCE); /* the terms before these are multiplied */
-            stage_held(held_a, (__local float *)a_tile, of_a);
-            stage_held(held_b, (__local float *)b_tile, of_b);
+            store_share(held_a, (__local float *)a_tile, of_a);
+            store_share(held_b, (__local float *)b_tile, of_b);
             barrier(CLK_LOCAL_MEM_FENCE);
             const uint length = min((uint)WIDE_DEPTH, t.end_k - from_k), left = t.end_k - from_k - length;
             if (left > 0) {
-                of_a.from += WIDE_DEPTH * a_stride.s3;
-                of_b.from += WIDE_DEPTH * b_stride.s2;
-                hold_factor(held_a, of_a, left, m - t.row);
-                hold_factor(held_b, of_b, left, n - t.column);
+                const int next_k = (int)(from_k + WIDE_DEPTH);
+                of_a = share_of_factor(t.a + next_k * a_stride.s3, a_stride.s3, a_stride.s2, left, m - t.row);
+                of_b = share_of_factor(t.b + next_k * b_stride.s2, b_stride.s2, b_stride.s3, left, n - t.column);
+                held_a = load_share(of_a);
+                held_b = load_share(of_b);
             }
             UNROLL_TWICE for (uint step = 0; step < length; step++) {
                 __local const float4 *rows = a_tile + step * (PADDED(WIDE) / 4) + y;

@@ -51,56 +51,6 @@ static block scale_rows(block b, float4 factor) {
     return b;
 }
 
-/* The work-item's elements of what is staged: number k is k * pace steps from the first. All are loaded before one is
- * stored, so that a stage waits for memory once: a device has few groups where sequences are few. */
-typedef struct share {
-    __global const float *from;
-    int step;  /* between its elements in memory */
-    uint pace; /* the same in rows or columns, whichever it walks along */
-    uint left; /* how many rows or columns exist from the first on; 0: its elements are all padding */
-    uint at;   /* the first's place in staging */
-    uint gap;  /* between places */
-} share;
-
-/* Returns how many of `count` rows, or columns, exist from `first` on, if the share's column, or row, does. */
-static uint left_of(uint count, uint first, bool exists) {
-    return exists && first < count ? count - first : 0;
-}
-
-/* Returns elements 0 to 7 of the share, zeros where there are none. */
-static float8 load_share(share part) {
-    float8 held = (float8)(0.0f);
-    if (part.left > 0)
-        held.s0 = part.from[0];
-    if (part.left > part.pace)
-        held.s1 = part.from[part.step];
-    if (part.left > 2 * part.pace)
-        held.s2 = part.from[2 * part.step];
-    if (part.left > 3 * part.pace)
-        held.s3 = part.from[3 * part.step];
-    if (part.left > 4 * part.pace)
-        held.s4 = part.from[4 * part.step];
-    if (part.left > 5 * part.pace)
-        held.s5 = part.from[5 * part.step];
-    if (part.left > 6 * part.pace)
-        held.s6 = part.from[6 * part.step];
-    if (part.left > 7 * part.pace)
-        held.s7 = part.from[7 * part.step];
-    return held;
-}
-
-static void store_share(float8 held, __local float *staging, share part) {
-    staging += part.at;
-    staging[0] = held.s0;
-    staging[part.gap] = held.s1;
-    staging[2 * part.gap] = held.s2;
-    staging[3 * part.gap] = held.s3;
-    staging[4 * part.gap] = held.s4;
-    staging[5 * part.gap] = held.s5;
-    staging[6 * part.gap] = held.s6;
-    staging[7 * part.gap] = held.s7;
-}
-
 /* Returns the share of 64 work-items in columns [first, first + DEPTH) of a tile of rows, staged as [DEPTH][STRIDE].
  * Of `width` columns the last may be missing. Neighbouring work-items read neighbouring elements where rows are
  * contiguous. */
