@@ -146,6 +146,7 @@ cross_entropy_backward_teams(__global float *d_logits, uint d_logits_offset, int
         }
     }
 }
+
 /* ---- Long rows ---- */
 
 /* A work-item takes elements GROUP apart. Those beyond the chunk are taken for the last one, so that a load depends on

@@ -20,7 +20,7 @@ static float combine_one(uint is_max, float a, float b) {
     return is_max ? (isunordered(a, b) ? a + b : fmax(a, b)) : a + b;
 }
 
-/* Whether candidate b, which comes later, beats a: larger, or the first NaN. */
+/* Returns whether candidate b, which comes later, beats a: larger, or the first NaN. */
 static int beats(float b, float a) {
     return b > a || (isnan(b) && !isnan(a));
 }
@@ -206,8 +206,8 @@ __kernel void argmax_final(__global float *out, uint out_offset, int4 out_stride
 #define BLOCK_TERMS  32u
 #define BLOCK_PITCH  (BLOCK_TERMS + 1) /* so that neighbours read different banks of local memory */
 
-/* What a work-item takes: its place in the group, its output, of which the group takes `slots` neighbouring blocks, and
- * its block. step: work-items from one block of an output to the next. */
+/* A work-item's part: its place in the group, its output, of which the group takes `slots` neighbouring blocks, and its
+ * block. step: work-items from one block of an output to the next. */
 typedef struct term_block {
     uint slot, slots, step, output, block, chunk;
 } term_block;
@@ -297,7 +297,7 @@ reduce_columns(__global float *out, uint out_offset, int4 out_stride, int out_ch
     }
 }
 
-/* As reduce_columns. The group's blocks pass through local memory. */
+/* The same reduction, and the group's blocks pass through local memory. */
 __kernel __attribute__((reqd_work_group_size(REDUCE_ITEMS, 1, 1))) void
 reduce_rows(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride, __global const float *in,
             uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced, uint merged, uint length,
@@ -332,7 +332,7 @@ reduce_rows(__global float *out, uint out_offset, int4 out_stride, int out_chunk
     }
 }
 
-/* Whether one candidate beats another: beats() where their order is not known. */
+/* Returns whether one candidate beats another: beats() where their order is not known. */
 static int wins(float b, uint index_of_b, float a, uint index_of_a) {
     return index_of_b > index_of_a ? beats(b, a) : !beats(a, b);
 }

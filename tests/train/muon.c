@@ -181,17 +181,19 @@ static void check_singular_values(tap_run *tap, icl_trainer *trainer, const pair
 
 /* ---- Whole trainings ---- */
 
+static icl_status begin(icl_backend *backend, icl_trainer **trainer, pair *states, icl_error *error) {
+    ICL_CHECK(make_trainer(backend, muon, trainer, error));
+    ICL_CHECK(icl_training_state_create(*trainer, &states->before, error));
+    return icl_training_state_create(*trainer, &states->after, error);
+}
+
 static void check_steps(tap_run *tap, icl_backend *backend) {
     const double unit = icl_backend_capabilities(backend)->element_size == sizeof(float) ? 0x1p-24 : 0x1p-53;
     icl_trainer *trainer = NULL;
     pair states = {{0}, {0}};
     icl_error error = {0};
-    icl_status status = make_trainer(backend, muon, &trainer, &error);
+    icl_status status = begin(backend, &trainer, &states, &error);
 
-    if (status == ICL_OK)
-        status = icl_training_state_create(trainer, &states.before, &error);
-    if (status == ICL_OK)
-        status = icl_training_state_create(trainer, &states.after, &error);
     for (size_t step = 1; step <= 4 && status == ICL_OK; step++) {
         status = take_step(trainer, &states, &error);
         if (status == ICL_OK)
@@ -289,12 +291,8 @@ static void check_skipped(tap_run *tap, icl_backend *backend) {
     icl_trainer *trainer = NULL;
     pair states = {{0}, {0}};
     icl_error error = {0};
-    icl_status status = make_trainer(backend, muon, &trainer, &error);
+    icl_status status = begin(backend, &trainer, &states, &error);
 
-    if (status == ICL_OK)
-        status = icl_training_state_create(trainer, &states.before, &error);
-    if (status == ICL_OK)
-        status = icl_training_state_create(trainer, &states.after, &error);
     if (status == ICL_OK)
         status = overflow(trainer, &states, huge, &error);
     if (tap_status(tap, status, &error, "a gradient that overflows"))
