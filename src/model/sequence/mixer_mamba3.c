@@ -9,11 +9,9 @@
  * model.mimo_rank > 1 a token has several queries and keys (shared_state.c), the authors' MIMO form, who also multiply
  * the output's gate for each of them. They turn half of the numbers by default, and here all turn.
  *
- * As the op has it: C_t, what S_t holds without its last term, takes up the token before with both of its weights,
- *
+ * The op computes C_t, which is S_t without its last term and takes up the token before with both of its weights:
  *     C_t = a_t C_(t-1) + a_t (l_(t-1) d_(t-1) + (1 - l_t) d_t) K_(t-1) V_(t-1)^T
- *
- * and the last term is attention of a token's queries to its own keys.
+ * The last term is attention of a token's queries to its own keys.
  */
 #include "model/sequence/sequence.h"
 
@@ -78,9 +76,9 @@ static icl_variable delay(const icl_sequence_pass *pass, icl_variable x) {
         return old;
     }
     const icl_variable zeros = icl_tape_filled(tape, 3, one, 0);
-    return last == 0
-               ? zeros
-               : icl_tape_concatenate(tape, 1, 2, (const icl_variable[]){zeros, icl_tape_slice(tape, x, 1, 0, last)});
+    if (last == 0)
+        return zeros;
+    return icl_tape_concatenate(tape, 1, 2, (const icl_variable[]){zeros, icl_tape_slice(tape, x, 1, 0, last)});
 }
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
@@ -110,7 +108,6 @@ static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer 
                                         .added = scale_heads(pass, heads.v, icl_sequence_value(pass, own->skip)),
                                         .decay = decay};
     const icl_variable o = icl_sequence_read_shared(pass, layer, &shared);
-
     return icl_sequence_emit(pass, layer, x, icl_sequence_split(pass, o, pass->sequence->value_width));
 }
 
