@@ -11,6 +11,7 @@
  */
 #include <iclab/iclab.h>
 #include <math.h>
+#include <stdio.h>
 
 /* ---- The task ---- */
 
@@ -227,10 +228,13 @@ static const icl_recipe_group *const mixer_groups[] = {&mixer_group, NULL};
 static icl_status create_back(const icl_recipe *recipe, icl_mixer_block *block, icl_mixer_builder *builder,
                               icl_error *error) {
     back *own = block->state;
+    char name[32];
 
     icl_recipe_read(recipe, &mixer_group, own);
-    for (size_t i = 0; i < own->reach; i++)
-        ICL_CHECK(icl_mixer_add_output(builder, "output", block->width, block->width, error));
+    for (size_t i = 1; i <= own->reach; i++) {
+        snprintf(name, sizeof name, "back_%zu", i);
+        ICL_CHECK(icl_mixer_add_output(builder, name, block->width, block->width, error));
+    }
     return ICL_OK;
 }
 
