@@ -438,7 +438,7 @@ static void test_other_family(tap_run *tap) {
                    fabs(value_of(&f, 0, info->name, "effective rank") - rank) < 1e-6,
                "%s: its numbers follow from its singular values 3 and 1", info->name);
     }
-    tap_ok(tap, matrices > 0 && find(&f, 0, "model", "loss"), "%zu matrices, and the loss", matrices);
+    tap_ok(tap, matrices > 0 && find(&f, 0, "model", "squared error"), "%zu matrices, and the loss", matrices);
 done:
     close_fixture(&f);
 }

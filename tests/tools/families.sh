@@ -150,7 +150,8 @@ expect 0 "is inspected"
 grep -q 'The model of the family table has 1 parameter of 9 numbers' "$work/table/inspect/inspect.md" &&
     grep -q '^| table | 3 x 3 |' "$work/table/inspect/inspect.md"
 ok $? "its parameters are listed"
-run --with "$modules/chain.so" --with "$modules/table.so" eval "$work/table" --out "$work/again" --set eval.sequences=100
+run --with "$modules/chain.so" --with "$modules/table.so" eval "$work/table" --out "$work/again" \
+    --set eval.sequences=100
 expect 0 "and evaluated"
 
 # ---- Files that are refused ----

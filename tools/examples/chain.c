@@ -4,10 +4,11 @@
  *     cc -shared -fPIC chain.c $(pkg-config --cflags iclab) -o chain.so
  *     iclab --with ./chain.so train chain.ini
  *
- * The task "chain" is drawn on the device. The chain of a sequence has k letters, task.letters; the probabilities of the
- * letter behind letter s are a row P_s ~ Dirichlet(a, ..., a), a = task.concentration. At each position the next letter
- * is asked for. It brings two reference predictors: "counts", the best one, and "chance". The predictor "frequencies"
- * can answer other tasks of symbols, too. The mixer "back" shows each position the ones shortly before it.
+ * The task "chain" is drawn on the device. The chain of a sequence has k letters, task.letters; the probabilities of
+ * the letter behind letter s are a row P_s ~ Dirichlet(a, ..., a), a = task.concentration. At each position the next
+ * letter is asked for. It brings two reference predictors: "counts", the best one, and "chance". The predictor
+ * "frequencies" can answer other tasks of symbols, too. The mixer "back" shows each position the ones shortly before
+ * it.
  */
 #include <iclab/iclab.h>
 #include <math.h>
@@ -46,8 +47,8 @@ static void destroy(icl_task *task) {
     icl_free(&task->state);
 }
 
-/* Tensors of a batch: letters [B, T + 1, 1]; rows of weights [B, k, k]; the letter that would follow each letter at each
- * position, [B, k, T]. Inputs are the first T letters, targets the last T. */
+/* Tensors of a batch: letters [B, T + 1, 1]; rows of weights [B, k, k]; the letter that would follow each letter at
+ * each position, [B, k, T]. Inputs are the first T letters, targets the last T. */
 enum { LETTERS, WEIGHTS, FOLLOWING };
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
@@ -113,7 +114,8 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
 
 /* ---- Its reference predictors ---- */
 
-/* Bayes: the mean of Dirichlet(a + counts), p(j | s) = (a + n_sj) / (k a + n_s), with the counts of all moves so far. */
+/* Bayes: the mean of Dirichlet(a + counts), p(j | s) = (a + n_sj) / (k a + n_s), with the counts of all moves so far.
+ * */
 static icl_status predict_counts(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
                                  double *outputs, icl_error *error) {
     const chain *own = shown->task->state;
