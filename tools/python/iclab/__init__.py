@@ -20,7 +20,7 @@ from .comparison import Comparison, compare, compare_training
 from .errors import DeviceError, DivergedError, Error, FileError, InputError, InterruptedTraining, OutOfMemoryError
 from .evaluation import Evaluation
 from .experiments import Evaluations, Inspection, Sweep, evaluate_over, generate, inspect, sweep
-from .models import convert, load, save, state_dict
+from .models import convert, load, module, save, state_dict
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
 from .reproductions import Reproduction, reproduce, reproductions
@@ -69,6 +69,7 @@ __all__ = [
     "generate",
     "inspect",
     "load",
+    "module",
     "open_device",
     "predict",
     "read_table",
