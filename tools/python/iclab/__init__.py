@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from iclab_model import Model
 
+from . import tape
 from ._devices import Device, devices, open_device
 from ._library import version as _version
 from .comparison import Comparison, compare, compare_training
@@ -21,11 +22,15 @@ from .errors import DeviceError, DivergedError, Error, FileError, InputError, In
 from .evaluation import Evaluation
 from .experiments import Evaluations, Inspection, Sweep, evaluate_over, generate, inspect, sweep
 from .models import convert, load, module, save, state_dict
+from .mixers import Block, Constants, Matrix, Mixer, Pass
+from .own_data import task_of_data
+from .own_tasks import Task
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
 from .reproductions import Reproduction, reproduce, reproductions
 from .runs import Run, evaluate, predict
 from .tables import Table, example_table
+from .tape import Variable
 from .tasks import Batch, TaskShape, sample, task_shape
 from .tidying import read_table
 from .training import Progress, resume, train
@@ -37,7 +42,9 @@ __version__ = _version()
 
 __all__ = [
     "Batch",
+    "Block",
     "Comparison",
+    "Constants",
     "Device",
     "DeviceError",
     "DivergedError",
@@ -49,8 +56,11 @@ __all__ = [
     "InputError",
     "Inspection",
     "InterruptedTraining",
+    "Matrix",
+    "Mixer",
     "Model",
     "OutOfMemoryError",
+    "Pass",
     "Prediction",
     "Progress",
     "Recipe",
@@ -58,7 +68,9 @@ __all__ = [
     "Run",
     "Sweep",
     "Table",
+    "Task",
     "TaskShape",
+    "Variable",
     "compare",
     "compare_training",
     "convert",
@@ -81,6 +93,8 @@ __all__ = [
     "save",
     "state_dict",
     "sweep",
+    "tape",
+    "task_of_data",
     "task_shape",
     "train",
 ]

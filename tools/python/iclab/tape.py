@@ -77,7 +77,7 @@ class Variable:
         return -self + other
 
     def __mul__(self, other: Operand) -> Variable:
-        return _scaled(self, float(other)) if _is_number(other) else _binary("multiply", self, other)
+        return _binary("multiply", self, other) if isinstance(other, Variable) else _scaled(self, _number(other))
 
     __rmul__ = __mul__
 
@@ -95,7 +95,7 @@ class Variable:
 
     def __pow__(self, power: float) -> Variable:
         powers = {2: square, 1: _same, 0.5: square_root, -1: reciprocal}
-        if not _is_number(power) or power not in powers:
+        if power not in powers:
             raise InputError(f"a variable to the power of {power!r}: expected 2, 1, 0.5 or -1")
         return powers[power](self)
 
@@ -150,8 +150,10 @@ class Variable:
 # ---- Records ----
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, numpy.integer, numpy.floating)) and not isinstance(value, bool)
+def _number(value: Any) -> float:
+    if isinstance(value, (bool, numpy.bool_)) or not isinstance(value, (int, float, numpy.integer, numpy.floating)):
+        raise InputError(f"{type(value).__name__} beside a variable: expected a variable or a number")
+    return float(value)
 
 
 def _same(x: Variable) -> Variable:
@@ -189,10 +191,9 @@ def _scaled(x: Variable, factor: float) -> Variable:
 
 
 def _binary(name: str, a: Variable, b: Operand) -> Variable:
-    if _is_number(b):
-        b = filled(a, (1,), float(b))  # type: ignore[arg-type]
-    _together(name, a, b)
-    return _finish(a._tape, library.function("icl_tape_binary")(a._tape, _BINARY[name], a._raw, b._raw))  # type: ignore
+    _together(name, a)
+    other = b if isinstance(b, Variable) else filled(a, (1,), _number(b))
+    return _finish(a._tape, library.function("icl_tape_binary")(a._tape, _BINARY[name], a._raw, other._raw))
 
 
 def _unary(name: str, x: Variable) -> Variable:
@@ -201,8 +202,8 @@ def _unary(name: str, x: Variable) -> Variable:
 
 
 def _reduce(name: str, x: Variable, axis: int | Sequence[int] | None) -> Variable:
-    axes = range(x.ndim) if axis is None else [axis] if _is_number(axis) else axis
-    bits = sum({1 << _axis(x, one) for one in axes})  # type: ignore[union-attr, arg-type]
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    bits = sum(1 << one for one in {_axis(x, one) for one in axes})
     return _finish(x._tape, library.function("icl_tape_reduce")(x._tape, _REDUCE[name], bits, x._raw))
 
 
@@ -357,7 +358,12 @@ def rotate(x: Variable, base: float = 10000.0, first_position: int = 0) -> Varia
 
 
 def normalize(
-    x: Variable, kind: str = "rms", *, gain: Variable | None = None, shift: Variable | None = None, epsilon: float = 1e-5
+    x: Variable,
+    kind: str = "rms",
+    *,
+    gain: Variable | None = None,
+    shift: Variable | None = None,
+    epsilon: float = 1e-5,
 ) -> Variable:
     """Rows along the last axis: "layer", "rms" or "unit"."""
     _together("normalize", x)
@@ -407,7 +413,10 @@ def gradient(
             library.call("icl_tape_create", opened, tape.slot)
             leaves = []
             for array in values:
-                pair = [_tensor(opened, array.shape, made) for _ in range(2)]
+                pair = [library.struct("icl_tensor") for _ in range(2)]
+                made += pair
+                for tensor in pair:
+                    tensors.create(opened, array.shape, tensor)
                 tensors.write(pair[0], array)
                 raw = library.function("icl_tape_parameter")(tape, *pair)
                 leaves.append((_finish(tape, raw), pair[1]))
@@ -420,10 +429,3 @@ def gradient(
             library.function("icl_tape_reset")(tape)
             for tensor in made:
                 library.function("icl_tensor_release")(ctypes.byref(tensor))
-
-
-def _tensor(device: Device, shape: tuple[int, ...], made: list[Any]) -> Any:
-    tensor = library.struct("icl_tensor")
-    library.call("icl_tensor_create", device, len(shape), _sizes(shape), ctypes.byref(tensor))
-    made.append(tensor)
-    return tensor
