@@ -150,11 +150,12 @@ static icl_status complete(const subcommand *line, int count, char *const *words
     return ICL_OK;
 }
 
-static int run(int count, char *const *words) {
+static int run(const icl_families *families, int count, char *const *words) {
     const subcommand *line = count > 1 ? find_command(words[0]) : NULL;
     icl_error error = {0};
     icl_status status = ICL_OK;
 
+    (void)families;
     if (count == 1)
         put_commands();
     else if (line)

@@ -293,11 +293,12 @@ static icl_status write_documents(const char *folder, icl_error *error) {
     return ICL_OK;
 }
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     documents_options options = {0};
     icl_error error = {0};
     icl_status status = read_command_line(&command_documents, count, arguments, &options, &error);
 
+    (void)families;
     if (status == ICL_OK)
         status = write_documents(options.folder, &error);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);

@@ -540,7 +540,7 @@ static icl_status check_usage(const reproduce_options *options, icl_error *error
     return check_workers("reproduce", &options->workers, error);
 }
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     reproduce_options options = {.scale = ICL_SCALE_SHORT};
     icl_ranks ranks = icl_ranks_alone();
     size_t missed = 0;
@@ -551,7 +551,7 @@ static int run(int count, char *const *arguments) {
     ICL_TRY(read_command_line(&command_reproduce, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(open_file(&options, &error));
-    ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));
+    ICL_TRY(join_command_line(families, "reproduce", count, arguments, &options.command_line, &error));
     ICL_TRY(ranks_join(&ranks, &error));
     catch_stop_signals();
     if (options.list)

@@ -546,7 +546,7 @@ static icl_status inspect_family(icl_inspection *run, icl_error *error) {
 }
 
 static icl_status load(icl_inspection *run, icl_error *error) {
-    ICL_CHECK(icl_recipe_create_complete(&run->recipe, error));
+    ICL_CHECK(icl_recipe_create_with(run->params->families, &run->recipe, error));
     ICL_CHECK(icl_run_read_recipe(run->params->run, run->recipe, error));
     ICL_CHECK(icl_trained_load(run->params->backend, run->params->run, run->recipe, &run->trainer, error));
     run->task = icl_trainer_task(run->trainer);

@@ -288,8 +288,7 @@ static icl_status evaluate_positions(icl_inspection *run, size_t sequences, icl_
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(icl_run_read_recipe(run->params->run, recipe, error));
+    ICL_TRY(icl_recipe_clone(run->recipe, &recipe, error));
     ICL_TRY(icl_recipe_set_count(recipe, ICL_EVAL_KEY(sequences), sequences, error));
     ICL_TRY(icl_recipe_set_text(recipe, ICL_EVAL_KEY(predictors), "all", error));
     ICL_TRY(icl_evaluate(run->params->backend, run->trainer, recipe, evaluation, error));
@@ -357,6 +356,10 @@ static size_t sequences_of_stream(const icl_inspection *run) {
     return fitting < MOST_SEQUENCES ? MOST_SEQUENCES : fitting;
 }
 
+static bool has_same_mixer(const icl_sequence_layer *a, const icl_sequence_layer *b) {
+    return a->mixer == b->mixer && a->own == b->own;
+}
+
 /* Names the mixers, layer by layer, at the beginning of the result. */
 static icl_status introduce(icl_inspection *run, icl_error *error) {
     const icl_sequence *sequence = run->model->state;
@@ -364,8 +367,9 @@ static icl_status introduce(icl_inspection *run, icl_error *error) {
     ICL_CHECK(icl_text_print(&run->lead, error, "The model has %zu layer%s of", run->model->layers,
                              run->model->layers > 1 ? "s" : ""));
     for (size_t i = 0; i < run->model->layers; i++)
-        if (i == 0 || sequence->layers[i].mixer != sequence->layers[i - 1].mixer)
-            ICL_CHECK(icl_text_print(&run->lead, error, "%s %s", i > 0 ? "," : "", sequence->layers[i].mixer->word));
+        if (i == 0 || !has_same_mixer(&sequence->layers[i], &sequence->layers[i - 1]))
+            ICL_CHECK(
+                icl_text_print(&run->lead, error, "%s %s", i > 0 ? "," : "", icl_sequence_word(&sequence->layers[i])));
     return icl_text_print(&run->lead, error, ", %zu head%s and width %zu.", sequence->heads,
                           sequence->heads > 1 ? "s" : "", sequence->width);
 }
@@ -378,6 +382,8 @@ static const char *why_stateless(const icl_sequence *sequence, const icl_sequenc
         return "log-linear attention keeps a state for each length of its stretches, and no single one";
     if (mixer == &icl_mixer_convolution)
         return "a convolution has neither attention weights nor a state";
+    if (mixer == &icl_mixer_own)
+        return "a program brought this mixer, whose attention weights or state are its own affair";
     if (!sequence->causal)
         return "with model.causal = false every position sees the sum over all: no state runs along the tokens";
     return NULL;
@@ -390,9 +396,10 @@ static icl_status explain_stateless(icl_inspection *run, icl_error *error) {
         const char *why = why_stateless(sequence, sequence->layers[i].mixer);
         bool was_said = false;
         for (size_t j = 0; j < i; j++)
-            was_said = was_said || sequence->layers[j].mixer == sequence->layers[i].mixer;
+            was_said = was_said || has_same_mixer(&sequence->layers[j], &sequence->layers[i]);
         if (why && !was_said)
-            ICL_CHECK(icl_inspect_paragraph(run, error, "Layers of %s: %s.", sequence->layers[i].mixer->word, why));
+            ICL_CHECK(
+                icl_inspect_paragraph(run, error, "Layers of %s: %s.", icl_sequence_word(&sequence->layers[i]), why));
     }
     return ICL_OK;
 }

@@ -168,7 +168,7 @@ icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl
     if (parts->task)
         own[count++] = (icl_recipe_own){"task", parts->task->name, parts->task->keys};
     if (parts->model)
-        own[count++] = (icl_recipe_own){"model", parts->model->name, NULL};
+        own[count++] = (icl_recipe_own){"model", parts->model->name, parts->model->keys};
     ICL_TRY(icl_recipe_write_own(trainer->problem.recipe, own, count, &recipe, error));
     for (size_t i = 0; i < count; i++)
         ICL_TRY(

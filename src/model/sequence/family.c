@@ -43,8 +43,8 @@ static icl_status add_block(icl_sequence_builder *builder, icl_sequence_layer *l
     return icl_sequence_add_feed_forward(builder, layer, error);
 }
 
-static icl_status add_parameters(icl_model *model, icl_sequence *sequence, icl_error *error) {
-    icl_sequence_builder builder = {model, sequence};
+static icl_status add_parameters(const icl_recipe *recipe, icl_model *model, icl_sequence *sequence, icl_error *error) {
+    icl_sequence_builder builder = {model, sequence, recipe};
 
     ICL_CHECK(icl_sequence_add_embedding(&builder, error));
     for (size_t i = 0; i < model->layers; i++)
@@ -65,6 +65,14 @@ static size_t at_once(const icl_model *model) {
     return positions < 256 ? 256 / positions : 1;
 }
 
+/* Returns whether every mixer keeps what earlier positions leave. */
+static bool remembers(const icl_model *model, const icl_sequence *sequence) {
+    for (size_t i = 0; i < model->layers; i++)
+        if (sequence->layers[i].own && !sequence->layers[i].own->remembers)
+            return false;
+    return true;
+}
+
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
     icl_sequence *sequence = NULL;
     icl_status status = ICL_OK;
@@ -78,9 +86,9 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     ICL_TRY(icl_sequence_read_keys(recipe, model, sequence, error));
     model->loops = sequence->loops;
     model->abilities |= ICL_MODEL_LOOPS;
-    ICL_TRY(add_parameters(model, sequence, error));
+    ICL_TRY(add_parameters(recipe, model, sequence, error));
     model->sequences_at_once = at_once(model);
-    if (sequence->causal && sequence->readout == ICL_READOUT_POSITION)
+    if (sequence->causal && sequence->readout == ICL_READOUT_POSITION && remembers(model, sequence))
         model->abilities |= ICL_MODEL_DECODES;
 done:
     return status;
@@ -90,6 +98,8 @@ static void destroy(icl_model *model) {
     icl_sequence *sequence = model->state;
 
     if (sequence) {
+        for (size_t i = 0; sequence->layers && i < model->layers; i++)
+            icl_free(&sequence->layers[i].block.state);
         icl_free(&sequence->layers);
         icl_free(&sequence->starts);
     }

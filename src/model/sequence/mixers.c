@@ -81,15 +81,16 @@ icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *m
     icl_recipe_read(recipe, &icl_sequence_mixer_keys, &settings);
     for (const char *rest = settings.mixer; rest; count++) {
         rest = next_word(rest, word);
-        const icl_sequence_mixer *mixer = find_mixer(word);
+        const icl_mixer_family *own = icl_recipe_object(recipe, NAME(mixer), word);
+        const icl_sequence_mixer *mixer = own ? &icl_mixer_own : find_mixer(word);
         if (!mixer)
             return refuse(recipe, word, error);
         if (count == model->layers)
             return icl_recipe_reject(recipe, NAME(mixer), error, "at most %zu words, one for each layer",
                                      model->layers);
-        layers[count] = (icl_sequence_layer){.mixer = mixer, .index = count};
+        layers[count] = (icl_sequence_layer){.mixer = mixer, .own = own, .index = count};
     }
     for (size_t i = count; i < model->layers; i++)
-        layers[i] = (icl_sequence_layer){.mixer = layers[i - count].mixer, .index = i};
+        layers[i] = (icl_sequence_layer){.mixer = layers[i - count].mixer, .own = layers[i - count].own, .index = i};
     return ICL_OK;
 }

@@ -11,6 +11,7 @@
 #ifndef ICLAB_MODEL_SEQUENCE_H
 #define ICLAB_MODEL_SEQUENCE_H
 
+#include "iclab/mixer_family.h"
 #include "iclab/ops_recurrence.h"
 #include "model/model.h"
 
@@ -86,6 +87,11 @@ typedef struct icl_sequence_turns {
 typedef struct icl_sequence_layer {
     const struct icl_sequence_mixer *mixer;
     size_t index; /* the block's number, from 0 */
+
+    /* Of a mixer of a program's own; NULL: one of this room. `first`: its parameters' number, from 0. */
+    const icl_mixer_family *own;
+    icl_mixer_block block;
+    size_t first;
 
     icl_sequence_norm mixer_norm, feed_forward_norm;               /* before or after them */
     icl_sequence_parameter query, key, value;                      /* [width, H m], [width, H m], [width, H n] */
@@ -226,6 +232,7 @@ icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_te
 typedef struct icl_sequence_builder {
     icl_model *model;
     icl_sequence *sequence;
+    const icl_recipe *recipe;
 } icl_sequence_builder;
 
 typedef struct icl_sequence_mixer {
@@ -269,6 +276,14 @@ typedef struct icl_sequence_mixer {
 #define ICL_DECLARE_MIXER(name) extern const icl_sequence_mixer icl_mixer_##name;
 ICL_SEQUENCE_MIXERS(ICL_DECLARE_MIXER)
 #undef ICL_DECLARE_MIXER
+
+/* The mixer of layers that have one of a program's own (mixer_own.c). */
+extern const icl_sequence_mixer icl_mixer_own;
+
+/* Returns the word of a layer's mixer. */
+static inline const char *icl_sequence_word(const icl_sequence_layer *layer) {
+    return layer->own ? layer->own->name : layer->mixer->word;
+}
 
 /* Reads model.mixer: the mixer of every layer. */
 extern const icl_recipe_group icl_sequence_mixer_keys;
