@@ -98,7 +98,7 @@ class Task:
             drawn = {"inputs": drawn.inputs, "targets": drawn.targets, "weights": drawn.weights, **drawn.sides}
         elif not isinstance(drawn, Mapping):
             drawn = dict(zip(_OWN, drawn))
-        missing = [name for name in ("inputs", "targets") if name not in drawn]
+        missing = [name for name in ("inputs", "targets") if drawn.get(name) is None]
         if missing:
             raise InputError(f"{self.name}: sample returned no {missing[0]}: expected inputs and targets")
         shape = self.shape

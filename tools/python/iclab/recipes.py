@@ -122,9 +122,11 @@ class Recipe(Mapping[str, Any]):
         return made
 
     def without_task(self) -> Recipe:
-        """The same model and training, for another task: all of [task] is left out."""
+        """The same model and training, for another task: all of [task] and the predictors are left out."""
         sections = re.split(r"^(?=\[)", str(self), flags=re.MULTILINE)
-        return Recipe.parse("".join(part for part in sections if not part.startswith("[task]")), self.name)
+        made = Recipe.parse("".join(part for part in sections if not part.startswith("[task]")), self.name)
+        made.set(**{"eval.predictors": library.words(known_key("eval.predictors").default_value)})
+        return made
 
     @classmethod
     def of_model(cls, path: str | os.PathLike[str]) -> Recipe:
