@@ -331,7 +331,7 @@ def check_data(work):
                          ((stream, stream), "targets beside a stream")):
         with refused(iclab.InputError, words, "arrays that do not fit"):
             iclab.task_of_data(*given)
-    text = pathlib.Path(work, "text")
+    text = pathlib.Path(work, "bytes")
     text.write_bytes(bytes(97 + (i * i + i // 7) % 11 for i in range(20000)))
     run = iclab.train(data=text, device="cpu", until_step=1, out=f"{work}/text", evaluate=False, task__length=16,
                       **{**SMALL, "model.width": 12})
