@@ -4,6 +4,7 @@
     run.metrics["loss"], run.evaluation["half_adjusted"]
     run.predict(features, targets, fresh)["model"]
     iclab.sample("quickstart", 64).inputs
+    iclab.train(task=iclab.Task(sample, shape)), iclab.train(data=array), iclab.module(run)
 
 The page tools/reference/python.md begins with what one needs first. Failures are exceptions with the library's line.
 """

@@ -37,8 +37,8 @@ class Task:
         run = iclab.train(task=task, steps=1000)
 
     sample(random, size) draws `size` sequences with a numpy.random.Generator: inputs [B, T, p], or symbols [B, T];
-    targets [B, S, c] at the scored positions, [B, S] where c is 1; optionally weights [B, S] of their losses, and under
-    other names what predictors may know, an array [B, ...] each. It returns a mapping, or (inputs, targets). The
+    targets [B, S, c] at the scored positions, without an axis where S or c is 1; optionally weights [B, S] of their
+    losses, and under other names what predictors may know, an array [B, ...] each. It returns a mapping, or (inputs, targets). The
     generator is a function of the seed, the purpose and the step alone; with a parameter `purpose` the function is told
     "training", "evaluation" or "fitting". It must draw from that generator alone, so that a run repeats: it is called
     in threads of the library, one call at a time.
@@ -119,11 +119,7 @@ class Task:
         return Batch(found["inputs"], found["targets"], found.get("weights"), sides, shape)
 
     def _expect(self, found: dict[str, Array], name: str, shape: tuple[int, ...]) -> None:
-        values = found[name]
-        if values.shape == shape[:-1] and shape[-1] == 1 and len(shape) == 3:
-            values = found[name] = values[..., None]
-        if values.shape != shape:
-            raise InputError(f"{self.name}: {name} of shape {list(values.shape)}: expected {list(shape)}")
+        found[name] = _fitted(f"{self.name}: {name}", found[name], shape)
 
     def _check_sides(self) -> None:
         most = min(library.constants["ICL_MAX_SIDES"], 8 - _KEPT)
@@ -203,11 +199,7 @@ class Task:
             batch = self._shown(library.at("icl_batch", shown.batch), shown.count)
             found = arguments.numbers("outputs", predictor(batch))
             expected = (shown.count, self.shape.scored, self.shape.outputs)
-            if found.shape == expected[:-1] and expected[-1] == 1:
-                found = found[..., None]
-            if found.shape != expected:
-                raise InputError(f"outputs of shape {list(found.shape)}: expected {list(expected)}")
-            _copy(outputs, found, ctypes.c_double)
+            _copy(outputs, _fitted("outputs", found, expected), ctypes.c_double)
 
         return predict
 
@@ -235,6 +227,14 @@ def source_of(function: Callable[..., Any]) -> str:
         return inspect.getsource(function)
     except (OSError, TypeError):
         return f"# {function!r}: its source is in no file\n"
+
+
+def _fitted(name: str, values: Array, shape: tuple[int, ...]) -> Array:
+    """An array of this shape, whose axes of one element, but for the first, may have been left out."""
+    kept = [(shape[0], *axes) for axes in (shape[1:], shape[1:-1], [n for n in shape[1:] if n > 1])]
+    if values.shape not in kept or values.size != numpy.prod(shape):
+        raise InputError(f"{name} of shape {list(values.shape)}: expected {list(shape)}")
+    return values.reshape(shape)
 
 
 def _check_symbols(name: str, values: Array, count: int) -> None:
