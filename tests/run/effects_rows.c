@@ -159,6 +159,7 @@ const effect effects[] = {
     {"model.positions", SEQUENCE, {"none", "learned"}, "MTES"},
     {"model.embedding_bias", SEQUENCE, {"true", "false"}, "MTES"},
     {"model.tied_embedding", TEXT, {"false", "true"}, "MTES"},
+    {"model.dropout", SEQUENCE, {"0", "0.5"}, "TES"},
     {"model.norm", SEQUENCE, {"rms", "layer"}, "MTES"},
     {"model.feed_forward", SEQUENCE, {"gelu", "relu"}, "TES"},
     {"model.activation_clip", SEQUENCE, {"0", "0.5"}, "TES"},
