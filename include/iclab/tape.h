@@ -65,9 +65,9 @@ ICL_API icl_variable icl_tape_unary(icl_tape *tape, icl_unary_kind kind, icl_var
 ICL_API icl_variable icl_tape_binary(icl_tape *tape, icl_binary_kind kind, icl_variable a, icl_variable b);
 ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta, icl_variable b);
 ICL_API icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a);
-/* Dropout (Srivastava and others 2014): returns `in` [B, ...] with each element 0 with probability `share`, 0 <= share <
- * 1, and otherwise divided by 1 - share; `in` itself if share is 0, or without numbers: outside of training. Call c since
- * icl_tape_set_dropout, from 0, draws for element e of sequence b, of n elements each, the uniform number of index
+/* Dropout (Srivastava and others 2014): returns `in` [B, ...] with each element 0 with probability `share`, in [0, 1),
+ * and otherwise divided by 1 - share; `in` itself if share is 0, or without numbers: outside of training. Call c since
+ * icl_tape_set_dropout, from 0, draws for element e of sequence b, of n elements each, the uniform number u of index
  * c 2^40 + (first_sequence + b) n + e, and keeps the element if share < u, to 2^-24: on every device, and however a
  * batch is divided, the same elements. */
 ICL_API icl_variable icl_tape_drop_out(icl_tape *tape, double share, icl_variable in);

@@ -64,13 +64,15 @@ typedef struct icl_ahead {
     icl_error error;
 } icl_ahead;
 
-/* The state of the training. The next step depends only on the first five members, which a checkpoint holds. */
+/* The state of the training. The next step, and what is evaluated, depend only on the first six members, which a
+ * checkpoint holds. */
 typedef struct icl_trainer_state {
     uint64_t step;         /* steps done */
     icl_tensor parameters; /* [N], the model's flat vector */
     icl_tensor moments[2]; /* [N], the optimizer's */
     icl_tensor
-        threshold; /* [1]: where sequences' gradients are cut; 0 before the first step; absent without clipping */
+        threshold;      /* [1]: where sequences' gradients are cut; 0 before the first step; absent without clipping */
+    icl_tensor average; /* [N], of the parameters after each step; absent with train.average = 0 */
     icl_mishaps mishaps;
 
     bool diverged;              /* the state is of no use: it is neither trained further nor saved */
@@ -120,6 +122,9 @@ struct icl_trainer {
  * transformers with ops of their own, on the regression of the recipe. */
 bool icl_trainer_has_objective(const icl_trainer *trainer);
 
+/* Returns the parameters that predict and are exported: the average if there is one. */
+icl_tensor icl_trainer_evaluated(const icl_trainer *trainer);
+
 /* Waits for `count` steps, the first of which was number first_step (from 1), and reads their measures from history.
  * ICL_ERROR_DIVERGED as in icl_trainer_run. */
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
@@ -155,12 +160,12 @@ icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error);
 
 /* ---- A state on the host, in double (checkpoint.c): for carrying it from one device to another ---- */
 
-enum { ICL_STATE_VECTORS = 3 };
+enum { ICL_STATE_VECTORS = 4 };
 
 typedef struct icl_training_state {
     uint64_t step;                      /* steps done */
     size_t size;                        /* of each vector: icl_model_size */
-    double *vectors[ICL_STATE_VECTORS]; /* parameters, then the optimizer's two */
+    double *vectors[ICL_STATE_VECTORS]; /* parameters, the optimizer's two, the average; NULL: absent */
     double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;
 

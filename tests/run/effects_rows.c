@@ -211,6 +211,7 @@ const effect effects[] = {
     {"train.batch", LINEAR, {"8", "9"}, "DTES"},
     {"train.slices", LINEAR, {"1", "2"}, "TES"},
     {"train.refresh", LINEAR, {"1", "2"}, "TES"},
+    {"train.average", LINEAR, {"0", "2"}, "TE"},
     {"train.steps", LINEAR " train.horizon=9", {"4", "5"}, "TES"},
     {"train.seed", LINEAR, {"1", "2"}, "DMTES"},
     {"train.loop_window", SEQUENCE " model.loops=3", {"0", "2"}, "TES"},

@@ -118,7 +118,7 @@ static void check_predictions(tap_run *tap, icl_backend *backend) {
 
 /* ---- Parts of a batch ---- */
 
-/* Takes two steps that move nothing, on windows of one text of "a", which are all the same, from parameters `start`. The
+/* Takes two steps that move nothing, on windows of a text of "a", which are all the same, from parameters `start`. The
  * gradient is that of the second one. */
 static icl_status differentiate(icl_backend *backend, const char *file, const char *own, const float *start,
                                 double *gradient, float losses[2], size_t *size, icl_error *error) {
