@@ -1,9 +1,9 @@
 /*
  * Moves a trainer's state to a file, to the host, or to other ranks.
  *
- * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states, the average of parameters and the
- * threshold of train.sequence_clip in the device's own element type, and as metadata the step, the recipe and how many steps went
- * wrong. Nothing else is needed, because data, learning rate and depth are functions of the step.
+ * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states, the average of parameters and
+ * the threshold of train.sequence_clip in the device's own element type, and as metadata the step, the recipe and how
+ * many steps went wrong. Nothing else is needed, because data, learning rate and depth are functions of the step.
  */
 #include <assert.h>
 #include <inttypes.h>
