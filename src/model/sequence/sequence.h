@@ -147,7 +147,7 @@ typedef struct icl_sequence {
     icl_feed_forward feed_forward;
     icl_readout readout;
     icl_key_norm normalize_keys;
-    double position_base, feed_forward_factor, activation_clip, init; /* clip and init: 0 for none */
+    double position_base, feed_forward_factor, activation_clip, dropout, init; /* clip and init: 0 for none */
     double write_strength, ridge, momentum, gate_limit, gate_root;
 
     size_t hidden;        /* the width of the feed-forward part's hidden layer */
