@@ -19,9 +19,6 @@
 
 enum { LEAST_WIDTH = 4, MOST_WIDTH = 64, MOST_DEPTH = 5, MOST_TREES = 8, HIDDEN_NODES = 3, MOST_PARENTS = 3 };
 
-/* Added to the diagonal of a kernel, so that rounding leaves it positive definite; it counts as noise. */
-#define JITTER 1e-6
-
 static uint32_t below(icl_words *words, uint32_t count) {
     return (uint32_t)((uint64_t)icl_words_next(words) * count >> 32);
 }
@@ -30,30 +27,10 @@ size_t icl_table_draw_work(size_t rows) {
     const size_t network = 2 * rows * MOST_WIDTH + MOST_WIDTH;
     const size_t graph = rows * (ICL_TABLE_FEATURES + 1 + HIDDEN_NODES);
     const size_t most = network > graph ? network : graph;
-    return rows * (rows + 1) > most ? rows * (rows + 1) : most;
+    return rows * (rows + 2) > most ? rows * (rows + 2) : most;
 }
 
 /* ---- Gaussian processes ---- */
-
-/* Computes values = L g with the matrix a = L L^T [n][n], which is overwritten. */
-static void multiply_by_root(size_t n, double *a, const double *g, double *values) {
-    for (size_t k = 0; k < n; k++) {
-        const double pivot = sqrt(fmax(a[k * n + k], JITTER));
-        for (size_t i = k; i < n; i++)
-            a[i * n + k] /= pivot;
-        for (size_t i = k + 1; i < n; i++) {
-            const double factor = a[i * n + k];
-            double *row = a + i * n; /* the matrix is symmetric: row k right of the diagonal is its column */
-            for (size_t j = k + 1; j <= i; j++)
-                row[j] -= factor * a[j * n + k];
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        values[i] = 0;
-        for (size_t k = 0; k <= i; k++)
-            values[i] += a[i * n + k] * g[k];
-    }
-}
 
 static void draw_gaussian_process(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count,
                                   double *weights, double *values, double *work) {
@@ -72,10 +49,15 @@ static void draw_gaussian_process(icl_words *words, const icl_drawn_table *table
             }
             work[i * n + k] = work[k * n + i] = icl_exponential(-0.5 * square);
         }
-        work[i * n + i] = 1 + JITTER;
+        work[i * n + i] = 1 + ICL_TABLE_JITTER;
         normals[i] = icl_words_normal(words);
     }
-    multiply_by_root(n, work, normals, values);
+    icl_table_factor(n, work, normals + n);
+    for (size_t i = 0; i < n; i++) {
+        values[i] = 0;
+        for (size_t k = 0; k <= i; k++)
+            values[i] += work[i * n + k] * normals[k];
+    }
 }
 
 /* ---- Networks ---- */
@@ -156,8 +138,7 @@ static void draw_linear(icl_words *words, const icl_drawn_table *table, const si
 }
 
 /* Adds one tree, whose nodes stand in the order of a heap: node k has the children 2 k + 1 and 2 k + 2. */
-static void add_tree(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count,
-                     double *values) {
+static void add_tree(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count, double *values) {
     const size_t depth = 1 + below(words, MOST_DEPTH), inner = ((size_t)1 << depth) - 1;
     size_t feature[(1 << MOST_DEPTH) - 1];
     double threshold[(1 << MOST_DEPTH) - 1], leaf[1 << MOST_DEPTH];

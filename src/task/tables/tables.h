@@ -63,7 +63,14 @@ void icl_table_draw_function(icl_table_source source, icl_words *words, const ic
  * nodes in random order. */
 void icl_table_draw_causal(icl_words *words, const icl_drawn_table *table, double *values, double *work);
 
-/* Returns a number uniform in (0, 1), and tanh. */
+/* Added to the diagonal of a kernel, so that rounding leaves it positive definite; it counts as noise. */
+#define ICL_TABLE_JITTER 1e-6
+
+/* Writes the root L of a positive definite matrix a [n][n] = L L^T in the place of its lower triangle; what stands above
+ * it is not read. A pivot that rounding took below 1e-12 is 1e-12. column: [n]. */
+void icl_table_factor(size_t n, double *a, double *column);
+
+/* Returns a number uniform in (0, 1). */
 static inline double icl_words_uniform(icl_words *words) {
     return ((double)icl_words_next(words) + 0.5) * 0x1p-32;
 }
@@ -113,10 +120,6 @@ size_t icl_table_show_work(size_t rows, size_t labelled, size_t features);
 void icl_table_show(icl_table_view view, const icl_table_shown *table, icl_table_scale *scale, double *work,
                     float *inputs);
 
-/* Factors the positive definite matrix a [n][n] = L L^T and writes L^-1 in its place, both lower triangular; what stands
- * above the diagonal is not read, and not written. Returns false, with a spoilt, if a pivot is not positive. */
-bool icl_table_factor(size_t n, double *a);
-
 /* ---- The target in buckets (buckets.c) ---- */
 
 /*
@@ -156,9 +159,12 @@ typedef struct icl_tables {
     bool guides;
     double gaussian_processes, networks, linear, trees, causal; /* weights of the sources */
     icl_table_habits habits;
-    bool is_gaussian; /* all tables are Gaussian processes */
+    icl_table_view view;
+    bool is_gaussian;                                       /* all tables are Gaussian processes */
+    icl_reference_predictor predictors[ICL_GUIDES + 2 + 1]; /* ended by one without a name */
 } icl_tables;
 
-extern const icl_reference_predictor icl_table_predictors[];
+/* Writes the reference predictors of a task of these settings. */
+void icl_table_list_predictors(icl_tables *state);
 
 #endif
