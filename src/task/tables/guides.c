@@ -10,9 +10,12 @@
  *
  *     ridge        penalties 0.1, 1, 10, 100; H has 1 / n more for the mean
  *     neighbours   the mean label of the nearest 5 rows
- *     smooth       kernel exp(-|x - x'|^2 / (2 l^2)), l^2 = d (1/4, 1, 4), noise 0.03 or 0.3
- *     rough        kernel exp(-|x - x'|_1 / l), l = d (1/2, 2), noise 0.03 or 0.3; like a forest's mean, of which it is
- *                  the limit for random cuts (Lakshminarayanan, Roy, Teh 2014)
+ *     smooth       kernel (1 + |x - x'|^2 / (4 l^2))^-2, l^2 = d (1/4, 1, 4), noise 0.03 or 0.3
+ *     rough        kernel (1 + |x - x'|_1 / l)^-1, l = d (1/2, 2, 8), noise 0.03 or 0.3, whose functions have steps
+ *
+ * The kernels are mixtures over lengths of exp(-|x - x'|^2 / (2 s^2)), the rational quadratic one, and of
+ * exp(-|x - x'|_1 / s), to which a forest of random cuts leads (Lakshminarayanan, Roy, Teh 2014); they need no
+ * exponentials, of which there would be most of the work.
  *
  * A guide's standard deviation is the root of the mean square of its errors, for a Gaussian process the one of the row
  * times a factor that makes the errors over theirs have mean square 1.
@@ -20,7 +23,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "task/quantiles.h"
 #include "task/tables/tables.h"
 
 enum { NEAREST = 5, PENALTIES = 4, LENGTHS = 3, NOISES = 2 };
@@ -266,8 +268,14 @@ static void guide_by_neighbours(workspace *w) {
 
 typedef struct process {
     const double *distances; /* [T][c] */
-    double rate, noise;      /* the kernel is exp(-rate distance) */
+    double rate, noise;
+    bool squared; /* the kernel is (1 + rate distance)^-1, or the square of this */
 } process;
+
+static double kernel_of(const process *law, double distance) {
+    const double root = 1 / (1 + law->rate * distance);
+    return law->squared ? root * root : root;
+}
 
 /* Fits w->inverse = L^-1 and w->vector = K^-1 y [c], and the errors of left-out labels with their deviations. Returns
  * the mean square of the errors. */
@@ -276,7 +284,7 @@ static double fit_process(workspace *w, const process *law) {
 
     for (size_t i = 0; i < c; i++) {
         for (size_t k = 0; k < i; k++)
-            w->matrix[i * c + k] = icl_exponential(-law->rate * law->distances[i * c + k]);
+            w->matrix[i * c + k] = kernel_of(law, law->distances[i * c + k]);
         w->matrix[i * c + i] = 1 + law->noise;
     }
     icl_table_factor(c, w->matrix, w->column);
@@ -305,7 +313,7 @@ static void predict_process(workspace *w, const process *law, double factor) {
     for (size_t i = c; i < w->rows; i++) {
         double variance = 1 + law->noise;
         for (size_t k = 0; k < c; k++)
-            kernel[k] = icl_exponential(-law->rate * law->distances[i * c + k]);
+            kernel[k] = kernel_of(law, law->distances[i * c + k]);
         for (size_t k = 0; k < c; k++) {
             const double share = dot(w->inverse + k * c, kernel, k + 1);
             variance -= share * share;
@@ -315,12 +323,13 @@ static void predict_process(workspace *w, const process *law, double factor) {
     }
 }
 
-static void guide_by_process(workspace *w, const double *distances, const double *rates) {
+static void guide_by_process(workspace *w, bool squared, const double *rates) {
+    const double *distances = w->distances[squared ? 0 : 1];
     process best = {0};
     double least = HUGE_VAL, sum = 0;
 
     for (size_t k = 0; k < LENGTHS * NOISES; k++) {
-        const process law = {distances, rates[k / NOISES], noises[k % NOISES]};
+        const process law = {distances, rates[k / NOISES], noises[k % NOISES], squared};
         const double loss = fit_process(w, &law);
         if (loss < least) {
             least = loss;
@@ -345,13 +354,13 @@ static void guide(icl_table_guide kind, workspace *w) {
     double rates[LENGTHS];
 
     for (size_t k = 0; k < LENGTHS; k++)
-        rates[k] = kind == ICL_GUIDE_SMOOTH ? 1 / (2 * d * smooth_lengths[k]) : 1 / (d * rough_lengths[k]);
+        rates[k] = kind == ICL_GUIDE_SMOOTH ? 1 / (4 * d * smooth_lengths[k]) : 1 / (d * rough_lengths[k]);
     if (kind == ICL_GUIDE_RIDGE)
         guide_by_ridge(w);
     else if (kind == ICL_GUIDE_NEIGHBOURS)
         guide_by_neighbours(w);
     else
-        guide_by_process(w, w->distances[kind == ICL_GUIDE_ROUGH], rates);
+        guide_by_process(w, kind == ICL_GUIDE_SMOOTH, rates);
 }
 
 void icl_table_show(icl_table_view view, const icl_table_shown *table, icl_table_scale *scale, double *work,

@@ -81,8 +81,8 @@ static inline double icl_words_uniform(icl_words *words) {
 typedef enum icl_table_guide {
     ICL_GUIDE_RIDGE = 0,
     ICL_GUIDE_NEIGHBOURS,
-    ICL_GUIDE_SMOOTH, /* a Gaussian process with kernel exp(-|x - x'|^2 / (2 l^2)) */
-    ICL_GUIDE_ROUGH,  /* one with kernel exp(-|x - x'|_1 / l), whose functions have steps */
+    ICL_GUIDE_SMOOTH, /* a Gaussian process with kernel (1 + |x - x'|^2 / (4 l^2))^-2 */
+    ICL_GUIDE_ROUGH,  /* one with kernel (1 + |x - x'|_1 / l)^-1, whose functions have steps */
     ICL_GUIDES
 } icl_table_guide;
 
