@@ -6,7 +6,7 @@
  * matrix H of a ridge regression the error is r_i / (1 - H_ii), and with the matrix K of a Gaussian process it is
  * (K^-1 y)_i / (K^-1)_ii, with variance 1 / (K^-1)_ii (Rasmussen and Williams 2006, section 5.4.2). So a model sees for
  * each guide how well it would have predicted the labels. What a guide may choose, penalty, length or noise, it chooses
- * by the least sum of squares of these errors.
+ * by the least sum of squares of these errors; d features vary among the labelled rows.
  *
  *     ridge        penalties 0.1, 1, 10, 100; H has 1 / n more for the mean
  *     neighbours   the mean label of the nearest 5 rows
@@ -349,8 +349,8 @@ static void guide_by_process(workspace *w, bool squared, const double *rates) {
 
 /* ---- The inputs ---- */
 
-static void guide(icl_table_guide kind, workspace *w) {
-    const double d = (double)w->features;
+/* Computes a guide; d features have a scale. */
+static void guide(icl_table_guide kind, double d, workspace *w) {
     double rates[LENGTHS];
 
     for (size_t k = 0; k < LENGTHS; k++)
@@ -367,8 +367,11 @@ void icl_table_show(icl_table_view view, const icl_table_shown *table, icl_table
                     float *inputs) {
     const size_t p = icl_table_inputs(view), d = table->features;
     workspace w = divide(table, work);
+    size_t varying = 0;
 
     standardize(table, scale, &w);
+    for (size_t j = 0; j < d; j++)
+        varying += scale->scales[j] > 0;
     for (size_t i = 0; i < table->rows; i++) {
         float *row = inputs + i * p;
         memset(row, 0, p * sizeof *row);
@@ -383,7 +386,7 @@ void icl_table_show(icl_table_view view, const icl_table_shown *table, icl_table
         return;
     measure_distances(&w);
     for (size_t k = 0; k < ICL_GUIDES; k++) {
-        guide((icl_table_guide)k, &w);
+        guide((icl_table_guide)k, fmax((double)varying, 1), &w);
         for (size_t i = 0; i < table->rows; i++) {
             float *shown = inputs + i * p + view.columns + 2 * k;
             shown[0] = (float)fmin(fmax(w.predictions[i], -MOST_SHOWN), MOST_SHOWN);
