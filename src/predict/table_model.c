@@ -77,7 +77,7 @@ static icl_status prepare(icl_table_model *model, size_t known, size_t asked, si
     ICL_TRY(icl_recipe_clone(model->recipe, &recipe, error));
     ICL_TRY(icl_recipe_set_count(recipe, ICL_TASK_KEY(n), known, error));
     ICL_TRY(icl_recipe_set_count(recipe, ICL_KEY_NAME("task", icl_tables, least), known, error));
-    ICL_TRY(icl_recipe_set_count(recipe, ICL_KEY_NAME("task", icl_tables, queries), asked, error));
+    ICL_TRY(icl_recipe_set_count(recipe, ICL_KEY_NAME("task", icl_tables, unlabelled), asked, error));
     ICL_TRY(icl_trained_load(model->backend, model->folder, recipe, &model->trainer, error));
     ICL_TRY(icl_batch_create(icl_trainer_task(model->trainer), model->backend, ICL_FOR_EVALUATION, ensemble,
                              &model->batch, error));

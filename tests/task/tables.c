@@ -112,8 +112,8 @@ static void check_weights(task_test *test) {
 
 /* ---- Tables ---- */
 
-enum { D = 5, N = 20, LEAST = 4, QUERIES = 6, TABLE_COUNT = 2000 };
-#define SIZES "task.d=5 task.n=20 task.least=4 task.queries=6 task.guides=false "
+enum { D = 5, N = 20, LEAST = 4, TABLE_COUNT = 2000 };
+#define SIZES "task.d=5 task.n=20 task.least=4 task.unlabelled=6 task.guides=false "
 
 typedef struct shown_law {
     size_t labelled[N - LEAST + 1], columns[D], features[D];
@@ -215,7 +215,7 @@ static void check_sources(task_test *test) {
 }
 
 static void check_table_bits(task_test *test) {
-    check_bits(test, TABLES "task.d=6 task.n=24 task.queries=8 task.least=4", 20, 4);
+    check_bits(test, TABLES "task.d=6 task.n=24 task.unlabelled=8 task.least=4", 20, 4);
 }
 
 /* ---- Guides ---- */
@@ -417,7 +417,7 @@ static void check_exact(task_test *test) {
     statistic surprise = {0}, covered = {0}, beside = {0};
     drawn all = {0};
 
-    draw(&all, test->device, 600, PURE "task.d=4 task.n=24 task.queries=8 task.buckets=60");
+    draw(&all, test->device, 600, PURE "task.d=4 task.n=24 task.unlabelled=8 task.buckets=60");
     predict(&all, "gaussian-process");
     double *exact = take_outputs(&all);
     predict(&all, "smooth");

@@ -3,7 +3,7 @@
  * to it predicts rows of tables that it never saw (Müller, Hollmann, Arango, Grabocka, Hutter 2022, arXiv 2112.10510;
  * Hollmann, Müller, Eggensperger, Hutter 2023, arXiv 2207.01848).
  *
- * A table has T = task.n + task.queries rows, 1 to task.d features in random columns, and c labelled rows, which stand
+ * A table has T = task.n + task.unlabelled rows, 1 to task.d features in random columns, and c labelled rows, which stand
  * first: c = m + floor((n + 1 - m) u^2), m = task.least, u uniform. What makes its targets is chosen by the weights
  * task.gaussian_processes, networks, linear, trees and causal (generators.c); features.c has the rest. Features and
  * targets are shown as the labelled rows centre and scale them (guides.c). A row has p = D + 10 inputs, or D + 2 with
@@ -37,7 +37,8 @@ enum { TARGETS = 0 /* [B, S, 1] */, WEIGHTS /* [B, S, 1] */, KERNEL /* [B, D + 3
 
 static const icl_recipe_key own_rows[] = {
     {KEY(least), "8", 2, ICL_MAX_EXTENT, .help = "fewest labelled rows of a table; task.n is the most"},
-    {KEY(queries), "32", 1, ICL_MAX_EXTENT, .help = "fewest rows to predict: tables have task.n + task.queries rows"},
+    {KEY(unlabelled), "32", 1, ICL_MAX_EXTENT,
+     .help = "fewest rows to predict: tables have task.n + task.unlabelled rows"},
     {KEY(buckets), "100", ICL_LEAST_BUCKETS, ICL_MOST_BUCKETS, .help = "buckets that share the line of targets"},
     {KEY(guides), "true", .help = "rows show what ridge, neighbours and Gaussian processes predict"},
     {KEY(gaussian_processes), "1", 0, 1e6, .help = "weight of tables from Gaussian processes"},
@@ -99,11 +100,11 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     ICL_CHECK(check_keys(recipe, state, error));
     state->is_gaussian = weights_of(state, weights) == weights[ICL_TABLE_GAUSSIAN_PROCESS];
     icl_table_list_predictors(state);
-    task->shape = (icl_task_shape){.positions = state->n + state->queries,
+    task->shape = (icl_task_shape){.positions = state->n + state->unlabelled,
                                    .inputs = icl_table_inputs(state->view),
                                    .outputs = state->buckets,
                                    .first_scored = state->least,
-                                   .scored = state->n + state->queries - state->least,
+                                   .scored = state->n + state->unlabelled - state->least,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
     return ICL_OK;
 }

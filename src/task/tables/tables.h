@@ -155,7 +155,7 @@ void icl_bucket_normal(size_t buckets, double mean, double deviation, double *sh
 typedef struct icl_tables {
     size_t d, n; /* most features, and most labelled rows */
     /* Members have the keys' names. */
-    size_t least, queries, buckets;
+    size_t least, unlabelled, buckets;
     bool guides;
     double gaussian_processes, networks, linear, trees, causal; /* weights of the sources */
     icl_table_habits habits;
