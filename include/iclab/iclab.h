@@ -42,6 +42,7 @@
 #include "iclab/shape.h"
 #include "iclab/status.h"
 #include "iclab/table.h"
+#include "iclab/table_model.h"
 #include "iclab/tape.h"
 #include "iclab/task.h"
 #include "iclab/task_family.h"

@@ -180,9 +180,10 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
 /* Computes the outputs after each of the last `count` loops. is_cut: gradients stop where these loops begin. */
 static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool is_cut, icl_variable *outputs) {
     const bool reads_scored = pass.sequence->readout == ICL_READOUT_POSITION;
-    const icl_variable embedded = drop_out(&pass, icl_sequence_embed(&pass, inputs));
-    icl_variable z = embedded;
+    icl_variable embedded, z;
 
+    pass.inputs = inputs;
+    embedded = z = drop_out(&pass, icl_sequence_embed(&pass, inputs));
     show_stage(&pass, 0, z);
     for (pass.loop = 0; pass.loop < pass.loops; pass.loop++) {
         const size_t left = pass.loops - pass.loop; /* including this one */

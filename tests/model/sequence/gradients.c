@@ -7,6 +7,7 @@
 static const char *const settings[] = {
     "mixer=softmax",
     "mixer=softmax causal=false positions=learned",
+    "mixer=labelled causal=false",
     "mixer=softmax norm=layer norm_place=after feed_forward=relu",
     "mixer=softmax norm=none feed_forward=none",
     "mixer=softmax readout=pooled causal=false",
