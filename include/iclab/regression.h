@@ -37,7 +37,7 @@ ICL_API bool icl_method_takes_all_rows(icl_method method);
 /* Values that icl_regress uses if the parameters of these names are 0. */
 #define ICL_REGRESSION_FOLDS   5
 #define ICL_REGRESSION_REPEATS 2 /* fewer for more than 5,000 rows */
-#define ICL_REGRESSION_CONTEXT 1000
+#define ICL_REGRESSION_CONTEXT 500
 
 /* Tables with more features are refused. */
 #define ICL_REGRESSION_MAX_FEATURES 500
@@ -75,7 +75,7 @@ typedef struct icl_regression_score {
 } icl_regression_score;
 
 /* What a feature is to the best method: the increase of its held-out mse if the feature's values are permuted among the
- * rows of each fold, over the mse of the mean; and the standard error of that. */
+ * rows of each fold, at most 1,000 of them, over the mse of the mean; and the standard error of that. */
 typedef struct icl_importance {
     double increase, se; /* see above */
 } icl_importance;

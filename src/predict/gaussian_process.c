@@ -3,7 +3,8 @@
  *
  * Length l and noise g maximise the marginal likelihood, in which s^2 = y^T C^-1 y / m has its own maximum:
  *     log p = -m/2 log(y^T C^-1 y / m) - 1/2 log |C| + constant,
- * by a grid, and from its best point by steps in the logarithms that halve. A query has mean c^T C^-1 y and variance
+ * by a grid, and from its best point by steps in the logarithms that halve. Of more than SEARCHED rows so many, evenly
+ * spread, decide, because each point costs m^3 / 3 operations. A query has mean c^T C^-1 y and variance
  * s^2 (1 + g - c^T C^-1 c), c_i = exp(-|x - x_i|^2 / (2 l^2)) (Rasmussen and Williams, "Gaussian processes for machine
  * learning", 2006, equations 2.25, 2.26 and 5.8).
  */
@@ -16,8 +17,8 @@
 #include "numeric/parallel.h"
 #include "predict/method.h"
 
-/* Queries whose variances are solved for at once. */
-enum { BLOCK = 256 };
+/* The most rows that length and noise are chosen by, and queries whose variances are solved for at once. */
+enum { SEARCHED = 250, BLOCK = 64 };
 
 /* Quantiles .75 and .9 of the standard normal distribution. */
 #define NORMAL_75 0.6744897501960817
@@ -140,22 +141,65 @@ static void destroy(void **fitted) {
     icl_free(fitted);
 }
 
-static icl_status fit(const icl_lesson *lesson, void **fitted, icl_error *error) {
+static icl_status allocate_process(const icl_lesson *lesson, process_fit *process, icl_error *error) {
     const size_t m = lesson->rows;
-    process_logarithms best;
-    process_fit *process = NULL;
-    double likelihood;
 
-    ICL_CHECK(icl_allocate(1, sizeof *process, "Gaussian process", &process, error));
-    *fitted = process;
     process->lesson = lesson;
     ICL_CHECK(icl_allocate(m * m, sizeof(double), "distances", &process->squares, error));
     ICL_CHECK(icl_allocate(m * m, sizeof(double), "covariance", &process->factor, error));
     ICL_CHECK(icl_allocate(m, sizeof(double), "Gaussian process", &process->solved, error));
     icl_parallel_for(m, icl_parallel_threads(), fill_squares, process);
-    best = search_grid(process, &likelihood);
+    return ICL_OK;
+}
+
+static process_logarithms search(process_fit *process) {
+    double likelihood;
+    process_logarithms best = search_grid(process, &likelihood);
+
     for (double step = first_step; step >= last_step; step /= 2)
         best = climb(process, best, step, &likelihood);
+    return best;
+}
+
+/* Searches with some of the rows. */
+static icl_status search_part(const icl_lesson *lesson, process_logarithms *best, icl_error *error) {
+    const size_t p = lesson->features;
+    process_fit *part = NULL;
+    double *inputs = NULL, *labels = NULL;
+    icl_lesson few = *lesson;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(SEARCHED, p * sizeof *inputs, "Gaussian process", &inputs, error));
+    ICL_TRY(icl_allocate(SEARCHED, sizeof *labels, "Gaussian process", &labels, error));
+    for (size_t i = 0; i < SEARCHED; i++) {
+        const size_t row = i * lesson->rows / SEARCHED;
+        memcpy(inputs + i * p, lesson->inputs + row * p, p * sizeof *inputs);
+        labels[i] = lesson->labels[row];
+    }
+    few.rows = SEARCHED;
+    few.inputs = inputs;
+    few.labels = labels;
+    ICL_TRY(icl_allocate(1, sizeof *part, "Gaussian process", &part, error));
+    ICL_TRY(allocate_process(&few, part, error));
+    *best = search(part);
+done:
+    destroy((void **)&part);
+    icl_free(&inputs);
+    icl_free(&labels);
+    return status;
+}
+
+static icl_status fit(const icl_lesson *lesson, void **fitted, icl_error *error) {
+    process_logarithms best;
+    process_fit *process = NULL;
+
+    ICL_CHECK(icl_allocate(1, sizeof *process, "Gaussian process", &process, error));
+    *fitted = process;
+    ICL_CHECK(allocate_process(lesson, process, error));
+    if (lesson->rows > SEARCHED)
+        ICL_CHECK(search_part(lesson, &best, error));
+    else
+        best = search(process);
     evaluate(process, best);
     return ICL_OK;
 }
@@ -163,26 +207,25 @@ static icl_status fit(const icl_lesson *lesson, void **fitted, icl_error *error)
 typedef struct asking {
     const process_fit *fit;
     const double *inputs;
-    double *columns; /* [BLOCK][m], c of each query */
-    double *means;   /* [BLOCK] */
+    size_t count;
+    icl_forecast *forecasts;
+    double *columns; /* [threads][BLOCK][m], c of each query */
 } asking;
 
-static void fill_query(void *context, size_t index, size_t thread) {
-    const asking *work = context;
-    const icl_lesson *lesson = work->fit->lesson;
-    const double *input = work->inputs + index * lesson->features;
+/* Fills the column c of one query. Returns its mean. */
+static double fill_query(const process_fit *fit, const double *input, double *column) {
+    const icl_lesson *lesson = fit->lesson;
+    double mean = 0;
 
-    (void)thread;
-    work->means[index] = 0;
     for (size_t i = 0; i < lesson->rows; i++) {
         const double *row = lesson->inputs + i * lesson->features;
-        double square = 0, covariance;
+        double square = 0;
         for (size_t k = 0; k < lesson->features; k++)
             square += (row[k] - input[k]) * (row[k] - input[k]);
-        covariance = exp(-work->fit->rate * square);
-        work->columns[index * lesson->rows + i] = covariance;
-        work->means[index] += covariance * work->fit->solved[i];
+        column[i] = exp(-fit->rate * square);
+        mean += column[i] * fit->solved[i];
     }
+    return mean;
 }
 
 static icl_forecast forecast_of(const process_fit *fit, double mean, const double *whitened) {
@@ -195,29 +238,32 @@ static icl_forecast forecast_of(const process_fit *fit, double mean, const doubl
                           mean - NORMAL_75 * deviation, mean + NORMAL_75 * deviation};
 }
 
+/* Answers block number `index`. */
+static void ask(void *context, size_t index, size_t thread) {
+    const asking *work = context;
+    const process_fit *fit = work->fit;
+    const size_t m = fit->lesson->rows, first = index * BLOCK, left = work->count - first;
+    const size_t some = left < BLOCK ? left : BLOCK;
+    double *columns = work->columns + thread * BLOCK * m, means[BLOCK];
+
+    for (size_t i = 0; i < some; i++)
+        means[i] = fill_query(fit, work->inputs + (first + i) * fit->lesson->features, columns + i * m);
+    /* The columns become L^-1 c, whose squares sum to c^T C^-1 c. */
+    LAPACKE_dtrtrs_work(LAPACK_COL_MAJOR, 'L', 'N', 'N', (int)m, (int)some, fit->factor, (int)m, columns, (int)m);
+    for (size_t i = 0; i < some; i++)
+        work->forecasts[first + i] = forecast_of(fit, means[i], columns + i * m);
+}
+
 static icl_status predict(const void *fitted, size_t count, const double *inputs, icl_forecast *forecasts,
                           icl_error *error) {
-    const process_fit *process = fitted;
-    const size_t m = process->lesson->rows;
-    asking work = {.fit = process};
-    icl_status status;
+    asking work = {.fit = fitted, .inputs = inputs, .count = count, .forecasts = forecasts};
+    const size_t threads = icl_parallel_threads();
 
-    ICL_TRY(icl_allocate(BLOCK * m, sizeof *work.columns, "covariances of queries", &work.columns, error));
-    ICL_TRY(icl_allocate(BLOCK, sizeof *work.means, "means of queries", &work.means, error));
-    for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t left = count - first, some = left < BLOCK ? left : BLOCK;
-        work.inputs = inputs + first * process->lesson->features;
-        icl_parallel_for(some, icl_parallel_threads(), fill_query, &work);
-        /* The columns become L^-1 c, whose squares sum to c^T C^-1 c. */
-        LAPACKE_dtrtrs_work(LAPACK_COL_MAJOR, 'L', 'N', 'N', (int)m, (int)some, process->factor, (int)m, work.columns,
-                            (int)m);
-        for (size_t i = 0; i < some; i++)
-            forecasts[first + i] = forecast_of(process, work.means[i], work.columns + i * m);
-    }
-done:
+    ICL_CHECK(icl_allocate(threads * BLOCK, work.fit->lesson->rows * sizeof *work.columns, "covariances of queries",
+                           &work.columns, error));
+    icl_parallel_for((count + BLOCK - 1) / BLOCK, threads, ask, &work);
     icl_free(&work.columns);
-    icl_free(&work.means);
-    return status;
+    return ICL_OK;
 }
 
 const icl_method_functions icl_gaussian_process_method = {"gaussian_process", false, fit, predict, destroy};

@@ -47,7 +47,8 @@ typedef struct regression_run {
 
     double *queries;        /* [most queries][p] */
     icl_forecast *answers;  /* [most queries] */
-    double *increases;      /* [p][labelled], of squared errors by permuting a feature; by place in outcome->rows */
+    double *increases;      /* [p][labelled], of squared errors by permuting a feature; `measured` of each row */
+    size_t measured;        /* answers of earlier splits among the increases */
     size_t *permutation;    /* [labelled] */
     size_t fits, fits_done; /* for the report of progress */
 } regression_run;
@@ -284,18 +285,28 @@ done:
 
 /* ---- Features that matter ---- */
 
+/* The most rows of a fold whose features are permuted: they are a random choice, and more say little more. */
+enum { MOST_PERMUTED = 1000 };
+
+static size_t count_permuted(const split_rows *split) {
+    const size_t held = split->end - split->first;
+    return held < MOST_PERMUTED ? held : MOST_PERMUTED;
+}
+
 /* Puts the squared errors of the split's answers, times `sign`, into the increases of a feature. */
 static void add_errors(regression_run *run, const split_rows *split, size_t feature, double sign) {
-    for (size_t i = split->first; i < split->end; i++) {
-        const double miss = run->answers[i - split->first].mean - target_of(run, split->places[i]);
-        run->increases[feature * run->outcome->labelled + split->places[i]] += sign * miss * miss;
+    double *increases = run->increases + feature * run->outcome->labelled + run->measured;
+
+    for (size_t i = 0; i < count_permuted(split); i++) {
+        const double miss = run->answers[i].mean - target_of(run, split->places[split->first + i]);
+        increases[i] += sign * miss * miss;
     }
 }
 
 /* Answers the split with one feature permuted among its rows. The queries end as they began. */
 static icl_status permute_feature(regression_run *run, const split_rows *split, const void *fitted, size_t feature,
                                   double *column, icl_error *error) {
-    const size_t count = split->end - split->first, p = run->outcome->features;
+    const size_t count = count_permuted(split), p = run->outcome->features;
 
     for (size_t i = 0; i < count; i++) {
         run->permutation[i] = i;
@@ -314,7 +325,7 @@ static icl_status permute_feature(regression_run *run, const split_rows *split, 
 
 static icl_status permute_split(regression_run *run, const split_rows *split, void *user, icl_error *error) {
     const icl_method best = run->outcome->best;
-    const icl_table_rows rows = {&run->table.table, split->held, split->end - split->first};
+    const icl_table_rows rows = {&run->table.table, split->held, count_permuted(split)};
     void *fitted = NULL;
     icl_status status;
 
@@ -325,6 +336,7 @@ static icl_status permute_split(regression_run *run, const split_rows *split, vo
         add_errors(run, split, k, -1);
     for (size_t k = 0; k < run->outcome->features; k++)
         ICL_TRY(permute_feature(run, split, fitted, k, user, error));
+    run->measured += rows.count;
 done:
     methods[best]->destroy(&fitted);
     return status;
@@ -343,8 +355,8 @@ static icl_status measure_importance(regression_run *run, icl_error *error) {
     ICL_TRY(icl_allocate(count, sizeof *column, "permutation", &column, error));
     ICL_TRY(for_each_split(run, 1, permute_split, column, error));
     for (size_t k = 0; k < outcome->features; k++) {
-        outcome->importances[k].increase = icl_mean(run->increases + k * count, count) / unit;
-        outcome->importances[k].se = icl_standard_error(run->increases + k * count, count) / unit;
+        outcome->importances[k].increase = icl_mean(run->increases + k * count, run->measured) / unit;
+        outcome->importances[k].se = icl_standard_error(run->increases + k * count, run->measured) / unit;
     }
 done:
     icl_free(&column);
