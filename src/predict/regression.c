@@ -231,6 +231,19 @@ static icl_status hold_split_out(regression_run *run, const split_rows *split, v
     return ICL_OK;
 }
 
+/* Computes the mean of values and its standard error. The latter squares them, which may be squares of large targets:
+ * so they are divided by the largest first. */
+static void measure(double *values, size_t count, double *mean, double *standard_error) {
+    double largest = 0;
+
+    *mean = icl_mean(values, count);
+    for (size_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(values[i]));
+    for (size_t i = 0; i < count && largest > 0; i++)
+        values[i] /= largest;
+    *standard_error = largest * icl_standard_error(values, count);
+}
+
 /* Computes the scores from the squared errors. */
 static icl_status score_all(icl_regression_outcome *outcome, icl_error *error) {
     const size_t count = outcome->labelled;
@@ -244,8 +257,7 @@ static icl_status score_all(icl_regression_outcome *outcome, icl_error *error) {
         icl_regression_score *score = &outcome->scores[method];
         for (size_t i = 0; i < count; i++)
             errors[i] = outcome->squares[i * ICL_METHODS + method];
-        score->mse = icl_mean(errors, count);
-        score->se = icl_standard_error(errors, count);
+        measure(errors, count, &score->mse, &score->se);
         score->relative_mse = score->mse / outcome->scores[ICL_METHOD_MEAN].mse;
         if (score->mse < outcome->scores[outcome->best].mse)
             outcome->best = (icl_method)method;
@@ -258,8 +270,7 @@ static icl_status score_all(icl_regression_outcome *outcome, icl_error *error) {
             const double *squares = outcome->squares + i * ICL_METHODS;
             errors[i] = squares[method] - squares[outcome->best];
         }
-        outcome->scores[method].minus_best = icl_mean(errors, count);
-        outcome->scores[method].minus_best_se = icl_standard_error(errors, count);
+        measure(errors, count, &outcome->scores[method].minus_best, &outcome->scores[method].minus_best_se);
     }
 done:
     icl_free(&errors);
@@ -355,8 +366,10 @@ static icl_status measure_importance(regression_run *run, icl_error *error) {
     ICL_TRY(icl_allocate(count, sizeof *column, "permutation", &column, error));
     ICL_TRY(for_each_split(run, 1, permute_split, column, error));
     for (size_t k = 0; k < outcome->features; k++) {
-        outcome->importances[k].increase = icl_mean(run->increases + k * count, run->measured) / unit;
-        outcome->importances[k].se = icl_standard_error(run->increases + k * count, run->measured) / unit;
+        icl_importance *importance = &outcome->importances[k];
+        measure(run->increases + k * count, run->measured, &importance->increase, &importance->se);
+        importance->increase /= unit;
+        importance->se /= unit;
     }
 done:
     icl_free(&column);

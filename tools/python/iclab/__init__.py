@@ -23,6 +23,7 @@ from .experiments import Evaluations, Inspection, Sweep, evaluate_over, generate
 from .models import convert, load, save, state_dict
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
+from .regression import Regression, regress
 from .reproductions import Reproduction, reproduce, reproductions
 from .runs import Run, evaluate, predict
 from .tables import Table, example_table
@@ -31,7 +32,7 @@ from .tidying import read_table
 from .training import Progress, resume, train
 
 if TYPE_CHECKING:
-    from .regressor import InContextRegressor
+    from .regressor import InContextRegressor, TableRegressor
 
 __version__ = _version()
 
@@ -54,10 +55,12 @@ __all__ = [
     "Prediction",
     "Progress",
     "Recipe",
+    "Regression",
     "Reproduction",
     "Run",
     "Sweep",
     "Table",
+    "TableRegressor",
     "TaskShape",
     "compare",
     "compare_training",
@@ -73,6 +76,7 @@ __all__ = [
     "predict",
     "read_table",
     "recipe_keys",
+    "regress",
     "reproduce",
     "reproductions",
     "resume",
@@ -86,9 +90,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The regressor comes with its first use, because it brings scikit-learn where that is installed."""
-    if name == "InContextRegressor":
-        from .regressor import InContextRegressor
+    """The regressors come with their first use, because they bring scikit-learn where that is installed."""
+    if name in ("InContextRegressor", "TableRegressor"):
+        from . import regressor
 
-        return InContextRegressor
+        return getattr(regressor, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
