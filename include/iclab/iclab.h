@@ -35,6 +35,7 @@
 #include "iclab/ranks.h"
 #include "iclab/recipe.h"
 #include "iclab/reference_predictor.h"
+#include "iclab/regression.h"
 #include "iclab/result.h"
 #include "iclab/run.h"
 #include "iclab/run_report.h"
