@@ -3,7 +3,7 @@
 # inspected and swept, on one rank and on two; and files that are refused. Arguments: iclab, the folder of the shared
 # objects, the folder of the examples, mpirun or nothing where the build has no MPI.
 set -u
-ICLAB=$1
+ICLAB=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 modules=$2
 examples=$3
 mpirun=${4:-}
