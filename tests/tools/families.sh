@@ -126,8 +126,12 @@ print("#", *sys.argv[1:])
 sys.exit(not math.isclose(float(sys.argv[1]), float(sys.argv[2]), rel_tol=1e-12))' \
     "$(loss "$work/markov/result.json" unigram)" "$(loss "$work/markov/result.json" frequencies)"
 ok $? "frequencies are iclab's own unigram"
-with train quickstart --set eval.predictors=frequencies --set train.steps=2 --set train.growth=0 --set train.warmup=0 \
-    --out "$work/refused"
+quick=(--set train.steps=2 --set train.growth=0 --set train.warmup=0 --set eval.every=0 --set eval.sequences=100)
+with train quickstart --set eval.predictors=all --out "$work/quick" "${quick[@]}"
+expect 0 "all predictors of a task that it cannot answer"
+grep -q '^oracle ' "$work/out" && ! grep -q '^frequencies ' "$work/out"
+ok $? "are without it"
+with train quickstart --set eval.predictors=frequencies --out "$work/refused" "${quick[@]}"
 refused 2 "eval.predictors = frequencies: expected no frequencies, which cannot answer the task linear-regression" \
     "a predictor that cannot answer the task"
 with train "$examples/chain.ini" --set eval.predictors=frequencis --out "$work/refused"
