@@ -87,6 +87,18 @@ python3 -c 'import math, sys
 sys.exit(abs(float(sys.argv[1]) - math.log(3)) > 1e-4)' "$(loss "$work/flat/result.json" frequencies)"
 ok $? "which the predictor reads"
 
+# The letters have the same bits on every device, so what counts them has the same loss.
+if grep -q '"spec":"opencl' < <("$ICLAB" devices --json 2>/dev/null); then
+    for device in cpu opencl; do
+        with eval "$work/one" --device "$device" --set eval.sequences=200 --out "$work/drawn-$device"
+        expect 0 "eval on $device"
+    done
+    [[ $(loss "$work/drawn-cpu/result.json" counts) == $(loss "$work/drawn-opencl/result.json" counts) ]]
+    ok $? "a task that is drawn on the device has the bits of the host there"
+else
+    echo "# not tested here, because there is no OpenCL device: the bits of a task that is drawn there"
+fi
+
 with inspect "$work/one" --out "$work/inspect" --sequences 200
 expect 0 "inspect"
 grep -q 'back, softmax' "$work/inspect/inspect.md" && grep -q 'frequencies' "$work/inspect/inspect.md"
