@@ -37,11 +37,11 @@ ICL_API icl_status icl_families_create(icl_families **families, icl_error *error
 /* Frees the registry, and unloads the files that it loaded. */
 ICL_API void icl_families_destroy(icl_families **families);
 
-/* Register a family under its own name. It is borrowed, with its keys, and must outlive the registry. ICL_ERROR_INPUT if
- * the name is no word of letters, digits, '-', '_', '+' and '.', or is taken; if a key is of another section than [task]
- * for tasks, [model] for models and mixers, [eval] for predictors; or if a key has the name of one that is known with
- * another type, default or range. A key that is known with the same row is shared, as task.d and task.n may be; limits
- * 0 and 0 and a default that is NULL take those that are known. Another default of a shared key belongs into the
+/* Register a family under its own name. It is borrowed, with its keys, and must outlive the registry. ICL_ERROR_INPUT
+ * if the name is no word of letters, digits, '-', '_', '+' and '.', or is taken; if a key is of another section than
+ * [task] for tasks, [model] for models and mixers, [eval] for predictors; or if a key has the name of one that is known
+ * with another type, default or range. A key that is known with the same row is shared, as task.d and task.n may be;
+ * limits 0 and 0 and a default that is NULL take those that are known. Another default of a shared key belongs into the
  * `defaults` of the family's group. */
 ICL_API icl_status icl_families_add_task(icl_families *families, const icl_task_family *task, icl_error *error);
 ICL_API icl_status icl_families_add_model(icl_families *families, const icl_model_family *model, icl_error *error);
@@ -52,8 +52,8 @@ ICL_API icl_status icl_families_add_predictor(icl_families *families, const icl_
 /* The values of the words that a registry adds (icl_choice.value) begin here. */
 #define ICL_FIRST_BROUGHT 10000
 
-/* Creates a recipe that holds the default of every key, as icl_recipe_create_complete, with the families of the registry
- * and their keys; NULL: none. Families that are added later are not in it. */
+/* Creates a recipe that holds the default of every key, as icl_recipe_create_complete, with the families of the
+ * registry and their keys; NULL: none. Families that are added later are not in it. */
 ICL_API icl_status icl_recipe_create_with(const icl_families *families, icl_recipe **recipe, icl_error *error);
 
 /* Creates one and reads into it the file that icl_recipe_locate finds: "quickstart", or a path. */
@@ -87,7 +87,7 @@ typedef struct icl_plugin {
  * It is not linked with the library: its calls go to the library, or the command, that loads it. */
 #define ICL_PLUGIN(function)                                                                                           \
     ICL_C_BEGIN                                                                                                        \
-    ICL_API const icl_plugin *icl_plugin_describe(void);                                                               \
+    ICL_PLUGIN_API const icl_plugin *icl_plugin_describe(void);                                                        \
     ICL_C_END                                                                                                          \
     const icl_plugin *icl_plugin_describe(void) {                                                                      \
         static const icl_plugin plugin = {ICL_PLUGIN_VERSION, ICL_PLUGIN_SIZES, function};                             \

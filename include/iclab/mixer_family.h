@@ -58,8 +58,8 @@ typedef struct icl_mixer_family {
     icl_variable (*mix)(const icl_mixer_pass *pass, icl_variable x);
 } icl_mixer_family;
 
-/* Adds a matrix [inputs, outputs] called block.LAYER.mixer.NAME, which begins as N(0, model.init^2), or N(0, 1/inputs)
- * if that is 0. A hidden matrix for train.optimizer = muon. */
+/* Adds a matrix [inputs, outputs] called block.LAYER.mixer.NAME, a name that the block does not have yet, which begins
+ * as N(0, model.init^2), or N(0, 1/inputs) if that is 0. A hidden matrix for train.optimizer = muon. */
 ICL_API icl_status icl_mixer_add_matrix(icl_mixer_builder *builder, const char *name, size_t inputs, size_t outputs,
                                         icl_error *error);
 

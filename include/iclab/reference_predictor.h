@@ -45,10 +45,12 @@ struct icl_reference_predictor {
 typedef struct icl_predictor_family {
     icl_reference_predictor predictor; /* its name is a word of eval.predictors */
 
-    /* Returns whether it can answer the task: "all" takes it then, and otherwise its name is refused. NULL: all tasks. */
+    /* Returns whether it can answer the task: "all" takes it then, and otherwise its name is refused. NULL: all tasks.
+     * */
     bool (*answers)(const icl_task *task);
 
-    /* The keys of the recipe's [eval] that predict reads from icl_shown_sequences.recipe; ends with NULL. NULL: none. */
+    /* The keys of the recipe's [eval] that predict reads from icl_shown_sequences.recipe; ends with NULL. NULL: none.
+     * */
     const icl_recipe_group *const *keys;
 } icl_predictor_family;
 

@@ -427,11 +427,17 @@ int icl_recipe_choice(const icl_recipe *recipe, const char *section, const char 
     return look_up(recipe, section, key, ICL_KEY_WORD)->choice;
 }
 
-const void *icl_recipe_object(const icl_recipe *recipe, const char *section, const char *name, const char *word) {
+const icl_choice *icl_recipe_choices(const icl_recipe *recipe, const char *section, const char *name) {
+    static const icl_choice none = {0};
     const size_t index = icl_recipe_find(recipe, section, name);
     assert(index < recipe->key_count && "a key that the table does not have");
-    for (const icl_choice *choice = recipe->keys[index].choices; choice && choice->word; choice++)
-        if (strcmp(choice->word, word ? word : recipe->values[index].text) == 0)
+    return recipe->keys[index].choices ? recipe->keys[index].choices : &none;
+}
+
+const void *icl_recipe_object(const icl_recipe *recipe, const char *section, const char *name, const char *word) {
+    const char *sought = word ? word : icl_recipe_value(recipe, section, name);
+    for (const icl_choice *choice = icl_recipe_choices(recipe, section, name); choice->word; choice++)
+        if (strcmp(choice->word, sought) == 0)
             return choice->object;
     return NULL;
 }

@@ -45,8 +45,8 @@ typedef struct icl_inspect_params {
     void *user;                           /* passed to the calls above */
 } icl_inspect_params;
 
-/* Inspects a run. ICL_ERROR_INPUT if the folder holds no run, no trained model, or one of a family that cannot be
- * inspected; ICL_ERROR_INTERRUPTED when stopped. *summary, freed with icl_text_free, is the beginning of inspect.md. */
+/* Inspects a run. ICL_ERROR_INPUT if the folder holds no run or no trained model; ICL_ERROR_INTERRUPTED when stopped.
+ * *summary, freed with icl_text_free, is the beginning of inspect.md. */
 icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
 
 #endif

@@ -187,19 +187,13 @@ static icl_status append_name(icl_text *list, const char *name, size_t length, i
     return icl_text_print(list, error, "%s%.*s", list->length > 0 ? "," : "", (int)length, name);
 }
 
-/* Returns the predictors that a program registered, ended by one without a word; NULL: none. */
+/* Returns the predictors that a program registered, ended by one without a word. */
 static const icl_choice *find_registered(const icl_recipe *recipe) {
-    size_t count;
-    const icl_recipe_key *keys_known = icl_recipe_keys(recipe, &count);
-
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(keys_known[i].section, "eval") == 0 && strcmp(keys_known[i].name, "predictors") == 0)
-            return keys_known[i].choices;
-    return NULL;
+    return icl_recipe_choices(recipe, ICL_EVAL_KEY(predictors));
 }
 
 static bool is_registered(const icl_choice *registered, const listed_name *name) {
-    for (; registered && registered->word; registered++)
+    for (; registered->word; registered++)
         if (is_named(name, registered->word))
             return true;
     return false;
@@ -216,7 +210,7 @@ static bool asks_for(const char *list, const icl_choice *registered, const icl_t
 static icl_status count_registered(const icl_recipe *recipe, const icl_task *task, const char *list, size_t *count,
                                    icl_error *error) {
     *count = 0;
-    for (const icl_choice *choice = find_registered(recipe); choice && choice->word; choice++) {
+    for (const icl_choice *choice = find_registered(recipe); choice->word; choice++) {
         const icl_predictor_family *family = choice->object;
         if (has_name(list, choice->word) && family->answers && !family->answers(task))
             return icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error, "no %s, which cannot answer the task %s",
@@ -291,15 +285,17 @@ static icl_status reject_name(const icl_recipe *recipe, const icl_task *task, co
     size_t count = 0;
     icl_status status = ICL_OK;
 
-    if (!known || !known->name)
+    for (; known && known->name && count < sizeof names / sizeof *names; known++)
+        names[count++] = known->name;
+    for (const icl_choice *choice = find_registered(recipe); choice->word; choice++)
+        if (count < sizeof names / sizeof *names && asks_for("all", choice, task))
+            names[count++] = choice->word;
+    if (count == 0)
         return icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error, "nothing: %s has no reference predictors",
                                  task->family->name);
     ICL_TRY(icl_text_append(&asked, name->start, name->length, error));
-    for (; known->name; known++) {
-        ICL_TRY(append_name(&list, known->name, strlen(known->name), error));
-        if (count < sizeof names / sizeof *names)
-            names[count++] = known->name;
-    }
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(append_name(&list, names[i], strlen(names[i]), error));
     status = icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error,
                                "all or some of %s, which %s has (nearest to \"%s\": \"%s\")", list.bytes,
                                task->family->name, asked.bytes, icl_nearest(asked.bytes, names, count));
@@ -370,7 +366,7 @@ icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe
     else
         ICL_CHECK(add_brought(trainer, recipe, more, set, error));
     assert(set->items);
-    for (const icl_choice *choice = find_registered(recipe); choice && choice->word; choice++)
+    for (const icl_choice *choice = find_registered(recipe); choice->word; choice++)
         if (asks_for(asked, choice, task))
             set->items[set->shown++] = brought(&((const icl_predictor_family *)choice->object)->predictor);
     for (size_t i = 0; i < own.reference_count; i++)

@@ -4,13 +4,15 @@
  *     cc -shared -fPIC chain.c $(pkg-config --cflags iclab) -o chain.so
  *     iclab --with ./chain.so train chain.ini
  *
- * The task "chain" is drawn on the device. The chain of a sequence has k letters, task.letters; the probabilities of the
- * letter behind letter s are a row P_s ~ Dirichlet(a, ..., a), a = task.concentration. At each position the next letter
- * is asked for. It brings two reference predictors: "counts", the best one, and "chance". The predictor "frequencies"
- * can answer other tasks of symbols, too. The mixer "back" shows each position the ones shortly before it.
+ * The task "chain" is drawn on the device. The chain of a sequence has k letters, task.letters; the probabilities of
+ * the letter behind letter s are a row P_s ~ Dirichlet(a, ..., a), a = task.concentration. At each position the next
+ * letter is asked for. It brings two reference predictors: "counts", the best one, and "chance". The predictor
+ * "frequencies" can answer other tasks of symbols, too. The mixer "back" shows each position the ones shortly before
+ * it.
  */
 #include <iclab/iclab.h>
 #include <math.h>
+#include <stdio.h>
 
 /* ---- The task ---- */
 
@@ -45,8 +47,8 @@ static void destroy(icl_task *task) {
     icl_free(&task->state);
 }
 
-/* Tensors of a batch: letters [B, T + 1, 1]; rows of weights [B, k, k]; the letter that would follow each letter at each
- * position, [B, k, T]. Inputs are the first T letters, targets the last T. */
+/* Tensors of a batch: letters [B, T + 1, 1]; rows of weights [B, k, k]; the letter that would follow each letter at
+ * each position, [B, k, T]. Inputs are the first T letters, targets the last T. */
 enum { LETTERS, WEIGHTS, FOLLOWING };
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
@@ -112,7 +114,8 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
 
 /* ---- Its reference predictors ---- */
 
-/* Bayes: the mean of Dirichlet(a + counts), p(j | s) = (a + n_sj) / (k a + n_s), with the counts of all moves so far. */
+/* Bayes: the mean of Dirichlet(a + counts), p(j | s) = (a + n_sj) / (k a + n_s), with the counts of all moves so far.
+ * */
 static icl_status predict_counts(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
                                  double *outputs, icl_error *error) {
     const chain *own = shown->task->state;
@@ -227,10 +230,13 @@ static const icl_recipe_group *const mixer_groups[] = {&mixer_group, NULL};
 static icl_status create_back(const icl_recipe *recipe, icl_mixer_block *block, icl_mixer_builder *builder,
                               icl_error *error) {
     back *own = block->state;
+    char name[32];
 
     icl_recipe_read(recipe, &mixer_group, own);
-    for (size_t i = 0; i < own->reach; i++)
-        ICL_CHECK(icl_mixer_add_output(builder, "output", block->width, block->width, error));
+    for (size_t i = 1; i <= own->reach; i++) {
+        snprintf(name, sizeof name, "back_%zu", i);
+        ICL_CHECK(icl_mixer_add_output(builder, name, block->width, block->width, error));
+    }
     return ICL_OK;
 }
 

@@ -5,39 +5,52 @@
 #include "core/allocate.h"
 #include "model/sequence/sequence.h"
 
+enum { NAME_CAPACITY = 48 };
+
 struct icl_mixer_builder {
     icl_sequence_builder *builder;
     icl_sequence_layer *layer;
 };
 
-static void name_parameter(const char *name, char text[64]) {
-    snprintf(text, 64, "mixer.%s", name);
+/* Writes the name of a parameter in its block. ICL_ERROR_INPUT if the block has it: a file knows it by its name. */
+static icl_status name_parameter(const icl_mixer_builder *builder, const char *name, char text[NAME_CAPACITY],
+                                 icl_error *error) {
+    const icl_model *model = builder->builder->model;
+    char whole[NAME_CAPACITY + 32];
+
+    snprintf(text, NAME_CAPACITY, "mixer.%s", name);
+    snprintf(whole, sizeof whole, "block.%zu.%s", builder->layer->index, text);
+    for (size_t i = builder->layer->first; i < model->parameter_count; i++)
+        if (strcmp(model->parameters[i].name, whole) == 0)
+            return icl_fail(error, ICL_ERROR_INPUT, "model.mixer = %s adds %s twice: expected another name",
+                            builder->layer->own->name, whole);
+    return ICL_OK;
 }
 
 icl_status icl_mixer_add_matrix(icl_mixer_builder *builder, const char *name, size_t inputs, size_t outputs,
                                 icl_error *error) {
     icl_sequence_parameter number;
-    char text[64];
+    char text[NAME_CAPACITY];
 
-    name_parameter(name, text);
+    ICL_CHECK(name_parameter(builder, name, text, error));
     return icl_sequence_add_matrix(builder->builder, &number, builder->layer, text, inputs, outputs, error);
 }
 
 icl_status icl_mixer_add_output(icl_mixer_builder *builder, const char *name, size_t inputs, size_t outputs,
                                 icl_error *error) {
     icl_sequence_parameter number;
-    char text[64];
+    char text[NAME_CAPACITY];
 
-    name_parameter(name, text);
+    ICL_CHECK(name_parameter(builder, name, text, error));
     return icl_sequence_add_residual(builder->builder, &number, builder->layer, text, inputs, outputs, error);
 }
 
 icl_status icl_mixer_add_constants(icl_mixer_builder *builder, const char *name, size_t count, double value,
                                    icl_error *error) {
     icl_sequence_parameter number;
-    char text[64];
+    char text[NAME_CAPACITY];
 
-    name_parameter(name, text);
+    ICL_CHECK(name_parameter(builder, name, text, error));
     return icl_sequence_add_constants(builder->builder, &number, builder->layer, text, count, value, error);
 }
 

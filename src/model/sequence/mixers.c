@@ -13,7 +13,7 @@ enum { ICL_SEQUENCE_MIXERS(COUNT) MIXERS };
 #define POINT_TO(name) &icl_mixer_##name,
 static const icl_sequence_mixer *const mixers[MIXERS] = {ICL_SEQUENCE_MIXERS(POINT_TO)};
 
-enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 512 };
+enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 512, MOST_NAMED = MIXERS + 64 };
 
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity) {
     size_t length = 0;
@@ -49,14 +49,21 @@ static const icl_sequence_mixer *find_mixer(const char *word) {
 }
 
 static icl_status refuse(const icl_recipe *recipe, const char *word, icl_error *error) {
-    const char *words[MIXERS];
+    const char *words[MOST_NAMED];
     char text[WORDS_CAPACITY];
+    size_t count = 0;
 
-    for (size_t i = 0; i < MIXERS; i++)
-        words[i] = mixers[i]->word;
+    for (; count < MIXERS; count++)
+        words[count] = mixers[count]->word;
+    icl_sequence_mixer_words(0, text, sizeof text);
+    for (const icl_choice *own = icl_recipe_choices(recipe, NAME(mixer)); own->word && count < MOST_NAMED; own++) {
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, ", %s", own->word);
+        words[count++] = own->word;
+    }
     return icl_recipe_reject(recipe, NAME(mixer), error,
-                             "words of %s, with commas between them: \"%s\" is none; did you mean \"%s\"?",
-                             icl_sequence_mixer_words(0, text, sizeof text), word, icl_nearest(word, words, MIXERS));
+                             "words of %s, with commas between them: \"%s\" is none; did you mean \"%s\"?", text, word,
+                             icl_nearest(word, words, count));
 }
 
 /* Copies the word before the next comma, without blanks around it. Returns what follows the comma, NULL at the end. */

@@ -60,8 +60,8 @@ typedef struct icl_grid_keys {
     size_t count, capacity;
 } icl_grid_keys;
 
-/* Add a key, or all keys of the recipe, always the same, as texts in a section, which must outlive the table. Release it
- * in any case. */
+/* Add a key, or all keys of the recipe, always the same, as texts in a section, which must outlive the table. Release
+ * it in any case. */
 icl_status icl_grid_keys_add(icl_grid_keys *keys, const icl_recipe_key *row, icl_error *error);
 icl_status icl_grid_keys_add_recipe(icl_grid_keys *keys, const icl_recipe *recipe, const char *section,
                                     icl_error *error);
