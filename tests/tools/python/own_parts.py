@@ -200,6 +200,8 @@ def check_refusals(work):
         make_task(name="two words")
     with refused(iclab.InputError, "expected a recipe, a task or data", "nothing to train"):
         iclab.train()
+    with refused(iclab.InputError, "task test-chains is in Python", "a sweep in processes of the command"):
+        iclab.sweep({"task.family": "test-chains", "model.family": "sequence"}, {"seed": "1..2"}, out=f"{work}/sweep")
     make_task(name="later")
     run = iclab.train({"task.family": "later", "model.family": "sequence"}, device="cpu", steps=1, out=f"{work}/later",
                       evaluate=False, **SMALL)
@@ -244,7 +246,7 @@ def check_mixer(work):
     run = iclab.save(f"{work}/start", plain.parameters, {**keys, "model.mixer": "mine"})
     inputs = iclab.sample(plain.recipe, 32).inputs
     ours, theirs = run.outputs(inputs, device="ref"), plain.outputs(inputs, device="ref")
-    ok(abs(ours - theirs).max() <= 2.0**-23 * abs(theirs).max() > 0, "a mixer in Python computes what another does in C")
+    ok(abs(ours - theirs).max() <= 2.0**-23 * abs(theirs).max() > 0, "a mixer in Python computes what one in C does")
     trained = []
     for name, recipe in (("linear", library), ("mine", {**keys, "model.mixer": "mine"})):
         made = iclab.train(recipe, device="ref", steps=5, out=f"{work}/{name}",
