@@ -160,13 +160,13 @@ icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error);
 
 enum { ICL_STATE_VECTORS = 4 };
 typedef struct icl_training_state {
-    uint64_t step;                      /* steps done */
-    size_t size;                        /* of each vector: icl_model_size */
+    uint64_t step; /* steps done */
+    size_t size;   /* of each vector: icl_model_size */
     double *vectors[ICL_STATE_VECTORS]; /* parameters, the optimizer's two, the average; NULL: absent */
     double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;
 
-/* Allocates memory for the state of this trainer's model. Clear it in any case. */
+/* Allocate memory for the state of this trainer's model, and free it, in any case. */
 icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error);
 void icl_training_state_clear(icl_training_state *state);
 
