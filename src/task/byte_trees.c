@@ -64,7 +64,21 @@ done:
     return status;
 }
 
-icl_status icl_byte_trees_create(size_t depth, size_t most, icl_byte_trees **trees, icl_error *error) {
+static void destroy(icl_byte_trees **trees) {
+    if (*trees) {
+        icl_free(&(*trees)->nodes);
+        icl_free(&(*trees)->table);
+    }
+    icl_free(trees);
+}
+
+static void clear(icl_byte_trees *trees) {
+    memset(trees->table, 0, trees->slots * sizeof *trees->table);
+    memset(trees->nodes, 0, (ROOTS + 1) * sizeof *trees->nodes);
+    trees->contexts = ROOTS;
+}
+
+static icl_status create(size_t depth, size_t most, icl_byte_trees **trees, icl_error *error) {
     icl_status status = ICL_OK;
     icl_byte_trees *created = NULL;
 
@@ -74,26 +88,12 @@ icl_status icl_byte_trees_create(size_t depth, size_t most, icl_byte_trees **tre
     created->depth = depth;
     created->most = most;
     ICL_TRY(make_room(created, FIRST_ROOM, error));
-    icl_byte_trees_clear(created);
+    clear(created);
     *trees = created;
     created = NULL;
 done:
-    icl_byte_trees_destroy(&created);
+    destroy(&created);
     return status;
-}
-
-void icl_byte_trees_destroy(icl_byte_trees **trees) {
-    if (*trees) {
-        icl_free(&(*trees)->nodes);
-        icl_free(&(*trees)->table);
-    }
-    icl_free(trees);
-}
-
-void icl_byte_trees_clear(icl_byte_trees *trees) {
-    memset(trees->table, 0, trees->slots * sizeof *trees->table);
-    memset(trees->nodes, 0, (ROOTS + 1) * sizeof *trees->nodes);
-    trees->contexts = ROOTS;
 }
 
 /* ---- A decision ---- */
@@ -154,8 +154,8 @@ static void observe(icl_byte_trees *trees, const path *at, unsigned bit) {
 
 /* ---- A byte ---- */
 
-icl_status icl_byte_trees_add(icl_byte_trees *trees, const unsigned char *context, size_t length, unsigned char byte,
-                              icl_error *error) {
+static icl_status add(icl_byte_trees *trees, const unsigned char *context, size_t length, unsigned char byte,
+                      icl_error *error) {
     const size_t needed = trees->contexts + BITS * trees->depth + 1; /* if every context is new */
     unsigned bits = 1;
 
@@ -182,8 +182,7 @@ static double predict_bit(const icl_byte_trees *trees, unsigned bits, const unsi
     return p;
 }
 
-void icl_byte_trees_predict(const icl_byte_trees *trees, const unsigned char *context, size_t length,
-                            double p[ICL_BYTES]) {
+static void predict(const icl_byte_trees *trees, const unsigned char *context, size_t length, double p[ICL_BYTES]) {
     double reached[2 * ICL_BYTES]; /* the probability of the bits so far, behind a 1 */
 
     reached[1] = 1;
@@ -194,3 +193,6 @@ void icl_byte_trees_predict(const icl_byte_trees *trees, const unsigned char *co
     }
     memcpy(p, reached + ICL_BYTES, ICL_BYTES * sizeof *p);
 }
+
+const icl_byte_trees_functions icl_trees = {
+    .create = create, .destroy = destroy, .clear = clear, .add = add, .predict = predict};

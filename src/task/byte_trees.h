@@ -30,20 +30,24 @@ typedef struct icl_byte_trees {
     size_t room, slots;   /* slots, a power of two, are twice as many */
 } icl_byte_trees;
 
-/* Creates trees that know nothing. `most` contexts at most are kept, from 256 to ICL_MOST_CONTEXTS; depth is at most
- * ICL_MOST_ORDER. */
-icl_status icl_byte_trees_create(size_t depth, size_t most, icl_byte_trees **trees, icl_error *error);
-void icl_byte_trees_destroy(icl_byte_trees **trees);
+/* What one does with trees. */
+typedef struct icl_byte_trees_functions {
+    /* Creates trees that know nothing. `most` contexts at most are kept, from 256 to ICL_MOST_CONTEXTS; depth is at most
+     * ICL_MOST_ORDER. */
+    icl_status (*create)(size_t depth, size_t most, icl_byte_trees **trees, icl_error *error);
+    void (*destroy)(icl_byte_trees **trees);
 
-/* Forgets everything. */
-void icl_byte_trees_clear(icl_byte_trees *trees);
+    /* Forgets everything. */
+    void (*clear)(icl_byte_trees *trees);
 
-/* Takes in the byte behind a context of `length` bytes, of which the last D count. ICL_ERROR_MEMORY. */
-icl_status icl_byte_trees_add(icl_byte_trees *trees, const unsigned char *context, size_t length, unsigned char byte,
-                              icl_error *error);
+    /* Takes in the byte behind a context of `length` bytes, of which the last D count. ICL_ERROR_MEMORY. */
+    icl_status (*add)(icl_byte_trees *trees, const unsigned char *context, size_t length, unsigned char byte,
+                      icl_error *error);
 
-/* Writes p [256], the probabilities of the byte behind a context of `length` bytes. */
-void icl_byte_trees_predict(const icl_byte_trees *trees, const unsigned char *context, size_t length,
-                            double p[ICL_BYTES]);
+    /* Writes p [256], the probabilities of the byte behind a context of `length` bytes. */
+    void (*predict)(const icl_byte_trees *trees, const unsigned char *context, size_t length, double p[ICL_BYTES]);
+} icl_byte_trees_functions;
+
+extern const icl_byte_trees_functions icl_trees;
 
 #endif

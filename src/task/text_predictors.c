@@ -21,7 +21,7 @@ void icl_text_predictors_release(icl_text_predictors *predictors) {
     icl_ngrams_destroy(&predictors->counts);
     for (size_t i = 0; i < ICL_LEARNERS; i++) {
         icl_ngrams_destroy(&predictors->learners[i].counts);
-        icl_byte_trees_destroy(&predictors->learners[i].trees);
+        icl_trees.destroy(&predictors->learners[i].trees);
     }
 }
 
@@ -135,18 +135,18 @@ static icl_status forget(icl_text_learner *learner, const text_settings *setting
     if (learner->counts)
         icl_ngrams_clear(learner->counts);
     else if (learner->trees)
-        icl_byte_trees_clear(learner->trees);
+        icl_trees.clear(learner->trees);
     else if (settings->rule == LEARNED)
         return icl_ngrams_create(settings->order, ICL_MOST_STRINGS, &learner->counts, error);
     else
-        return icl_byte_trees_create(settings->order, ICL_MOST_CONTEXTS, &learner->trees, error);
+        return icl_trees.create(settings->order, ICL_MOST_CONTEXTS, &learner->trees, error);
     return ICL_OK;
 }
 
 /* Takes in byte i of those that are seen. */
 static icl_status learn(const icl_text_learner *learner, const unsigned char *bytes, size_t i, icl_error *error) {
     return learner->counts ? icl_ngrams_add(learner->counts, bytes[i], error)
-                           : icl_byte_trees_add(learner->trees, bytes, i, bytes[i], error);
+                           : icl_trees.add(learner->trees, bytes, i, bytes[i], error);
 }
 
 /* Predicts the byte behind `count` bytes. */
@@ -155,7 +155,7 @@ static void predict_next(const icl_text_learner *learner, const unsigned char *b
     if (learner->counts)
         icl_ngrams_predict(learner->counts, bytes, count, order, p);
     else
-        icl_byte_trees_predict(learner->trees, bytes, count, p);
+        icl_trees.predict(learner->trees, bytes, count, p);
 }
 
 /* Predicts by what was learned from the bytes that were shown before: those of the context, if the learner stands

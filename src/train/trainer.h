@@ -123,7 +123,6 @@ bool icl_trainer_has_objective(const icl_trainer *trainer);
 
 /* Returns the parameters that predict and are exported: the average if there is one. */
 icl_tensor icl_trainer_evaluated(const icl_trainer *trainer);
-
 /* Waits for `count` steps, the first of which was number first_step (from 1), and reads their measures from history.
  * ICL_ERROR_DIVERGED as in icl_trainer_run. */
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
@@ -160,8 +159,8 @@ icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error);
 
 enum { ICL_STATE_VECTORS = 4 };
 typedef struct icl_training_state {
-    uint64_t step; /* steps done */
-    size_t size;   /* of each vector: icl_model_size */
+    uint64_t step;                      /* steps done */
+    size_t size;                        /* of each vector: icl_model_size */
     double *vectors[ICL_STATE_VECTORS]; /* parameters, the optimizer's two, the average; NULL: absent */
     double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;

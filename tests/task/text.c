@@ -281,22 +281,22 @@ static double bits_by_trees(const unsigned char *text, size_t count, size_t dept
     double p[ICL_BYTES], bits = 0;
 
     *sum = 0;
-    tap_need(icl_byte_trees_create(depth, most, &trees, tap_error()));
+    tap_need(icl_trees.create(depth, most, &trees, tap_error()));
     for (int again = 0; again < 2; again++) { /* the second time after clearing */
         bits = 0;
-        icl_byte_trees_clear(trees);
+        icl_trees.clear(trees);
         for (size_t i = 0; i < count; i++) {
             double all = 0;
-            icl_byte_trees_predict(trees, text, i, p);
+            icl_trees.predict(trees, text, i, p);
             for (size_t s = 0; s < ICL_BYTES; s++)
                 all += p[s];
             *sum = fmax(*sum, fabs(all - 1));
             bits -= log2(p[text[i]]);
-            tap_need(icl_byte_trees_add(trees, text, i, text[i], tap_error()));
+            tap_need(icl_trees.add(trees, text, i, text[i], tap_error()));
         }
     }
     *contexts = trees->contexts;
-    icl_byte_trees_destroy(&trees);
+    icl_trees.destroy(&trees);
     return bits;
 }
 
@@ -307,7 +307,7 @@ static void check_trees(task_test *test) {
     double sum;
 
     for (size_t i = 0; i < COUNT; i++)
-        text[i] = i % 3 == 0 ? 'x' : byte_at(i);
+        text[i] = i % 3 == 0 ? 0xff : byte_at(i);
     for (size_t depth = 0; depth <= 3; depth++) {
         const double expected = bits_by_definition(text, COUNT, depth);
         const double seen = bits_by_trees(text, COUNT, depth, ICL_MOST_CONTEXTS, &sum, &all);
@@ -395,16 +395,16 @@ static double weighted_bits(const planted *text, bool is_carried) {
     icl_byte_trees *trees = NULL;
     double p[ICL_BYTES], sum = 0;
 
-    tap_need(icl_byte_trees_create(ICL_MOST_ORDER, ICL_MOST_CONTEXTS, &trees, tap_error()));
+    tap_need(icl_trees.create(ICL_MOST_ORDER, ICL_MOST_CONTEXTS, &trees, tap_error()));
     for (size_t i = 900; i < BYTES; i++) {
         const size_t first = is_carried ? 899 : i - shown_before(i);
-        icl_byte_trees_clear(trees);
+        icl_trees.clear(trees);
         for (size_t at = first; at < i; at++)
-            tap_need(icl_byte_trees_add(trees, text->bytes + first, at - first, text->bytes[at], tap_error()));
-        icl_byte_trees_predict(trees, text->bytes + first, i - first, p);
+            tap_need(icl_trees.add(trees, text->bytes + first, at - first, text->bytes[at], tap_error()));
+        icl_trees.predict(trees, text->bytes + first, i - first, p);
         sum -= log2(p[text->bytes[i]]);
     }
-    icl_byte_trees_destroy(&trees);
+    icl_trees.destroy(&trees);
     return sum;
 }
 
