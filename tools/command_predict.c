@@ -8,6 +8,7 @@
 #include "iclab/run.h"
 #include "options.h"
 #include "prediction.h"
+#include "regression.h"
 #include "terminal.h"
 
 #define DEFAULT_SEED  1
@@ -102,7 +103,23 @@ static icl_status check_count(const char *name, const option_count *count, uint6
     return ICL_OK;
 }
 
+/* Refuses the options of a run's model where there is no run. */
+static icl_status check_without_run(const predict_options *options, icl_error *error) {
+    const char *given = options->prompts.given ? "--prompts" : options->inputs > 0 ? "--inputs" : NULL;
+
+    given = options->device.spec ? "--device" : options->device.gemm ? "--gemm" : given;
+    given = options->device.precision ? "--precision" : options->device.fast_math ? "--fast-math" : given;
+    if (given)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predict: %s without RUN: expected a run, whose model it concerns; methods that need no run "
+                        "compute on the host",
+                        given);
+    return ICL_OK;
+}
+
 static icl_status check_usage(const predict_options *options, icl_error *error) {
+    if (!options->folder)
+        ICL_CHECK(check_without_run(options, error));
     if (!options->data || !options->target)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: %s is missing: expected --data FILE.csv (- for standard input) and --target "
@@ -221,39 +238,113 @@ static icl_status predict_tables(const predict_options *options, const icl_table
     return status;
 }
 
-static icl_status predict(const predict_options *options, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_backend *backend = NULL;
-    icl_table *table = NULL, *fresh = NULL;
+/* ---- Without a run ---- */
+
+/* Prints tables for people, or the rows; with --out keeps the result and writes the files. */
+static icl_status show_regression(const predict_options *options, const regression_print *print, icl_error *error) {
+    const uint64_t seed = print->seed;
+    bool is_undrawn = false;
+    icl_status status = ICL_OK;
+    result_writer keep = {.folder = options->out,
+                          .json = options->json,
+                          .quiet = options->device.quiet,
+                          .facts = {.command = "predict", .command_line = options->command_line, .seed = &seed}};
+
+    if (!options->json)
+        ICL_TRY(print_regression(print, error));
+    ICL_TRY(results_begin(&keep, error));
+    /* The requested results come first, as with a run. */
+    ICL_TRY(keep_regression_result(print, &keep, error));
+    if (options->out)
+        ICL_TRY(write_regression(print, options->out, &is_undrawn, error));
+    if (is_undrawn && !options->device.quiet)
+        fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
+    ICL_TRY(finish_output(error));
+done:
+    results_end(&keep);
+    return status;
+}
+
+static icl_status predict_without_run(const predict_options *options, const icl_table *table, const icl_table *fresh,
+                                      icl_error *error) {
+    progress_printer progress;
+    const icl_regression_params params = {
+        .table = table,
+        .fresh = fresh,
+        .folds = (size_t)options->folds.value,
+        .repeats = (size_t)options->repeats.value,
+        .context = (size_t)options->context.value,
+        .seed = options->seed.given ? (uint32_t)options->seed.value : DEFAULT_SEED,
+        .impute = (icl_impute)options->impute,
+        .report = report,
+        .user = &progress,
+    };
+    icl_regression_outcome *outcome = NULL;
     icl_status status;
 
-    ICL_TRY(check_usage(options, error));
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
-    warn_of_missing_list(options->folder);
-    /* Tables are read before a device is opened, which may take a while, so that a bad table is reported at once. */
-    ICL_TRY(read_data(options, &table, error));
-    if (options->fresh && table->columns > 1)
-        ICL_TRY(read_fresh(options, table, &fresh, error));
+    progress_start(&progress, options->device.quiet);
+    status = icl_regress(&params, &outcome, error);
+    progress_clear(&progress);
+    if (status != ICL_OK)
+        return status;
+    if (options->predicts_empty && outcome->predicted == 0 && !options->device.quiet)
+        fprintf(stderr, "iclab: every row has a target: there is none to predict\n");
+    const char *const fill = !outcome->fills ? NULL : options->impute == ICL_IMPUTE_MEAN ? "mean" : "median";
+    const regression_print print = {outcome, {table, fresh, fill}, params.seed};
+    status = show_regression(options, &print, error);
+    icl_regression_outcome_destroy(&outcome);
+    return status;
+}
+
+/* ---- Either way ---- */
+
+static icl_status predict_by_run(const predict_options *options, const icl_table *table, const icl_table *fresh,
+                                 const icl_recipe *recipe, icl_error *error) {
+    icl_backend *backend = NULL;
+    icl_status status;
+
     ICL_TRY(open_device(&options->device, &backend, error));
     ICL_TRY(predict_tables(options, table, fresh, recipe, backend, error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
+    icl_backend_close(&backend);
+    return status;
+}
+
+static icl_status predict(const predict_options *options, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_table *table = NULL, *fresh = NULL;
+    icl_status status;
+
+    ICL_TRY(check_usage(options, error));
+    if (options->folder) {
+        ICL_TRY(icl_recipe_create_complete(&recipe, error));
+        ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
+        warn_of_missing_list(options->folder);
+    }
+    /* Tables are read before a device is opened, which may take a while, so that a bad table is reported at once. */
+    ICL_TRY(read_data(options, &table, error));
+    if (options->fresh && table->columns > 1)
+        ICL_TRY(read_fresh(options, table, &fresh, error));
+    if (options->folder)
+        ICL_TRY(predict_by_run(options, table, fresh, recipe, error));
+    else
+        ICL_TRY(predict_without_run(options, table, fresh, error));
+done:
     icl_table_destroy(&fresh);
     icl_table_destroy(&table);
-    icl_backend_close(&backend);
     icl_recipe_destroy(&recipe);
     return status;
 }
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     predict_options options = {0};
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_predict, count, arguments, &options, &error));
-    ICL_TRY(join_command_line("predict", count, arguments, &options.command_line, &error));
+    ICL_TRY(join_command_line(families, "predict", count, arguments, &options.command_line, &error));
     status = predict(&options, &error);
 done:
     icl_free(&options.command_line);
@@ -261,7 +352,8 @@ done:
 }
 
 static const positional positionals[] = {
-    {"RUN", "the folder of a training run", true, offsetof(predict_options, folder)}};
+    {"RUN", "the folder of a training run, whose model predicts; without it methods do that need no training", false,
+     offsetof(predict_options, folder)}};
 
 static const option table[] = {
     {"--data", OPTION_TEXT, "FILE", "a table as a CSV file (UTF-8), or - for standard input",

@@ -79,23 +79,20 @@ static void measure_column(const icl_table_rows *rows, size_t column, double *me
         *deviation = 0;
 }
 
-/* Standardizes features [p] of any row; a feature that was constant becomes 0. */
-static void standardize(const icl_standardization *standardization, const double *features, double *standardized) {
+void icl_standardize_row(const icl_standardization *standardization, const double *features, double *standardized) {
     for (size_t k = 0; k < standardization->features; k++) {
         const double deviation = standardization->deviations[k];
         standardized[k] = deviation > 0 ? (features[k] - standardization->means[k]) / deviation : 0;
     }
 }
 
-/* Returns a target in the table's units, standardized; 0 if it was constant. */
-static double standardize_target(const icl_standardization *standardization, double target) {
+double icl_standardize_target(const icl_standardization *standardization, double target) {
     const size_t p = standardization->features;
     const double deviation = standardization->deviations[p];
     return deviation > 0 ? (target - standardization->means[p]) / deviation : 0;
 }
 
-/* rotated = V^T times a standardized row [p]. */
-static void rotate(const icl_standardization *standardization, const double *standardized, double *rotated) {
+void icl_rotate_row(const icl_standardization *standardization, const double *standardized, double *rotated) {
     const size_t p = standardization->features;
 
     for (size_t k = 0; k < p; k++) {
@@ -114,8 +111,8 @@ static void accumulate(icl_standardization *fitted, const icl_table_rows *rows, 
     memset(fitted->matrix, 0, p * p * sizeof(double));
     memset(label_products, 0, p * sizeof(double));
     for (size_t i = 0; i < rows->count; i++) {
-        const double label = standardize_target(fitted, row_of(rows, i)[p]);
-        standardize(fitted, row_of(rows, i), row);
+        const double label = icl_standardize_target(fitted, row_of(rows, i)[p]);
+        icl_standardize_row(fitted, row_of(rows, i), row);
         for (size_t j = 0; j < p; j++) {
             for (size_t k = 0; k < p; k++)
                 fitted->matrix[j * p + k] += row[j] * row[k];
@@ -140,7 +137,7 @@ icl_status icl_standardization_fit(icl_standardization *fitted, const icl_table_
                         "features of comparable magnitudes",
                         rows->table->name);
     memcpy(fitted->work, fitted->products, p * sizeof(double));
-    rotate(fitted, fitted->work, fitted->products);
+    icl_rotate_row(fitted, fitted->work, fitted->products);
     limit = DEPENDENT_SHARE * fitted->eigenvalues[p - 1];
     fitted->rank = 0;
     for (size_t k = 0; k < p; k++) {
@@ -210,9 +207,6 @@ void icl_imputation_apply(icl_filled_table *filled, const double *fills) {
 
 /* ---- References ---- */
 
-/* Penalties of ridge, as shares of the number of rows: 10^FIRST_DECADE … 10^LAST_DECADE. */
-enum { FIRST_DECADE = -4, LAST_DECADE = 3, PER_DECADE = 8, PENALTIES = (LAST_DECADE - FIRST_DECADE) * PER_DECADE + 1 };
-
 const char *icl_reference_name(icl_reference reference) {
     static const char *const names[ICL_REFERENCES] = {"mean", "ols", "ridge", "adarr"};
     return names[reference];
@@ -232,31 +226,32 @@ void icl_references_release(icl_references *references) {
     icl_free(&references->rotated);
 }
 
-static double penalty_of(size_t index, size_t rows) {
-    return (double)rows * pow(10, FIRST_DECADE + (double)index / PER_DECADE);
+double icl_ridge_penalty(size_t index, size_t rows) {
+    return (double)rows * pow(10, -4 + (double)index / 8);
 }
 
-/* Adds the squares of one row's residual of least squares, and of its leave-one-out residuals of ridge at every penalty
- * s:
- *     (y - yhat) / (1 - h),   h = 1/m + sum_k u_k^2 / (lambda_k + s),
- * exact for a linear smoother whose standardization is kept (Allen 1974; Hastie, Tibshirani, Friedman, "The elements of
- * statistical learning", 2nd edition, equation 7.52). */
+double icl_left_out_residual(const icl_standardization *z, const double *rotated, double label, double penalty) {
+    double leverage = 1 / (double)z->rows, residual = label;
+
+    for (size_t k = 0; k < z->features; k++) {
+        leverage += rotated[k] * rotated[k] / (z->eigenvalues[k] + penalty);
+        residual -= rotated[k] * z->products[k] / (z->eigenvalues[k] + penalty);
+    }
+    return residual / fmax(1 - leverage, 1e-12);
+}
+
+/* Adds the squares of one row's residual of least squares, and of its leave-one-out residuals of ridge at every
+ * penalty. */
 static void add_residuals(const icl_standardization *z, const double *rotated, double label, double *least_squares,
-                          double left_out[PENALTIES]) {
+                          double left_out[ICL_RIDGE_PENALTIES]) {
     double prediction = 0;
 
     for (size_t k = 0; k < z->features; k++)
         if (z->eigenvalues[k] > 0)
             prediction += rotated[k] * z->products[k] / z->eigenvalues[k];
     *least_squares += (label - prediction) * (label - prediction);
-    for (size_t i = 0; i < PENALTIES; i++) {
-        const double penalty = penalty_of(i, z->rows);
-        double leverage = 1 / (double)z->rows, residual = label;
-        for (size_t k = 0; k < z->features; k++) {
-            leverage += rotated[k] * rotated[k] / (z->eigenvalues[k] + penalty);
-            residual -= rotated[k] * z->products[k] / (z->eigenvalues[k] + penalty);
-        }
-        residual /= fmax(1 - leverage, 1e-12);
+    for (size_t i = 0; i < ICL_RIDGE_PENALTIES; i++) {
+        const double residual = icl_left_out_residual(z, rotated, label, icl_ridge_penalty(i, z->rows));
         left_out[i] += residual * residual;
     }
 }
@@ -277,19 +272,19 @@ static void fill_adaptive(const icl_references *references, const icl_standardiz
 void icl_references_fit(icl_references *references, const icl_standardization *z, const icl_model_scale *scale,
                         const icl_table_rows *rows) {
     const size_t p = z->features, freedom = z->rows > z->rank + 1 ? z->rows - z->rank - 1 : 0;
-    double left_out[PENALTIES] = {0}, least_squares = 0;
+    double left_out[ICL_RIDGE_PENALTIES] = {0}, least_squares = 0;
     size_t best = 0;
 
     for (size_t i = 0; i < rows->count; i++) {
         const double *row = rows->table->values + rows->indices[i] * rows->table->columns;
-        standardize(z, row, references->row);
-        rotate(z, references->row, references->rotated);
-        add_residuals(z, references->rotated, standardize_target(z, row[p]), &least_squares, left_out);
+        icl_standardize_row(z, row, references->row);
+        icl_rotate_row(z, references->row, references->rotated);
+        add_residuals(z, references->rotated, icl_standardize_target(z, row[p]), &least_squares, left_out);
     }
-    for (size_t i = 1; i < PENALTIES; i++)
+    for (size_t i = 1; i < ICL_RIDGE_PENALTIES; i++)
         if (left_out[i] < left_out[best])
             best = i;
-    references->ridge_penalty = penalty_of(best, z->rows);
+    references->ridge_penalty = icl_ridge_penalty(best, z->rows);
     references->residual_variance = freedom > 0 ? least_squares / (double)freedom : (double)NAN;
     memset(references->filters, 0, p * sizeof(double));
     icl_ridge_filter(z->eigenvalues, z->features, 0, references->filters + ICL_REFERENCE_OLS * p);
@@ -302,8 +297,8 @@ void icl_references_predict(const icl_references *references, const icl_standard
                             double predictions[ICL_REFERENCES]) {
     const size_t p = z->features;
 
-    standardize(z, features, references->row);
-    rotate(z, references->row, references->rotated);
+    icl_standardize_row(z, features, references->row);
+    icl_rotate_row(z, references->row, references->rotated);
     for (size_t i = 0; i < ICL_REFERENCES; i++) {
         const double *filter = references->filters + i * p;
         double sum = 0;
@@ -499,9 +494,9 @@ static void place(icl_row_fit *fit, size_t dimension, const double *features, do
     const size_t p = z->features;
 
     memset(placed, 0, dimension * sizeof *placed);
-    standardize(z, features, fit->row);
+    icl_standardize_row(z, features, fit->row);
     if (fit->scale.whitened)
-        rotate(z, fit->row, fit->rotated);
+        icl_rotate_row(z, fit->row, fit->rotated);
     for (size_t k = 0; k < p; k++) {
         if (!fit->scale.whitened)
             placed[k] = fit->scale.input * fit->row[k];
@@ -576,7 +571,7 @@ static icl_status show_prompt(icl_prediction_run *run, const icl_table_rows *row
     for (size_t i = 0; i < fit->context; i++) {
         const double *row = table->values + fit->shown[i] * table->columns;
         place(fit, d, row, fit->inputs + i * d);
-        fit->labels[i] = fit->scale.label * standardize_target(&fit->standardization, row[table->columns - 1]);
+        fit->labels[i] = fit->scale.label * icl_standardize_target(&fit->standardization, row[table->columns - 1]);
     }
     return icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error);
 }
