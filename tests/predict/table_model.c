@@ -26,6 +26,7 @@ static const double levels[LEVELS] = {0.1, 0.5, 0.9};
 typedef struct asked_table {
     double rows[KNOWN * (FEATURES + 1)], targets[KNOWN], queries[ASKED * (FEATURES + 1)];
     double means[ASKED], quantiles[ASKED * LEVELS];
+    uint32_t seed;
 } asked_table;
 
 static icl_status make_table_run(icl_backend *backend, const char *overrides, const char *folder, icl_error *error) {
@@ -62,7 +63,8 @@ static icl_status ask(icl_table_model *model, asked_table *table, size_t feature
                                          .asked = asked,
                                          .rows = table->rows,
                                          .targets = table->targets,
-                                         .queries = table->queries};
+                                         .queries = table->queries,
+                                         .seed = table->seed};
     const icl_table_answer answer = {LEVELS, levels, table->means, table->quantiles};
     return icl_table_model_predict(model, &question, &answer, error);
 }
@@ -98,6 +100,11 @@ static void check_invariance(tap_run *tap, icl_table_model *model) {
     for (size_t i = 1; i < ASKED; i++)
         apart = fmax(apart, fabs(first.means[i] - first.means[0]));
     tap_ok(tap, apart > 20 * rounding, "rows have different answers: %.2g", apart);
+    other = table;
+    other.seed = 1;
+    other = answer(model, &other, FEATURES, ASKED);
+    tap_ok(tap, difference(&first, &other, 1, 0, ASKED) > 5 * rounding,
+           "another seed has other orders of features: %.2g", difference(&first, &other, 1, 0, ASKED));
     other = table;
     for (size_t i = 0; i < KNOWN; i++) {
         memcpy(other.rows + i * FEATURES, table.rows + (KNOWN - 1 - i) * FEATURES, FEATURES * sizeof *table.rows);
