@@ -392,12 +392,16 @@ static const option table[] = {
     {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default " TEXT_OF(ICL_PREDICT_FOLDS) ")",
      offsetof(predict_options, folds)},
     {"--repeats", OPTION_COUNT, "N",
-     "times, each in another order (default " TEXT_OF(ICL_PREDICT_REPEATS) "; fewer for more than 1,000 rows)",
+     "times, each in another order (default " TEXT_OF(ICL_PREDICT_REPEATS) "; without RUN " TEXT_OF(
+         ICL_REGRESSION_REPEATS) "; fewer for thousands "
+                                 "of rows)",
      offsetof(predict_options, repeats)},
     {"--context", OPTION_COUNT, "N",
      "most rows that the model is shown at once (default " TEXT_OF(
-         ICL_PREDICT_CONTEXT) "; the number it was trained on for a model "
-                              "that sums, model.scale = raw)",
+         ICL_PREDICT_CONTEXT) "; the number it was trained on for a model that sums, model.scale = raw); without RUN "
+                              "that "
+                              "neighbours and gaussian_process learn from (default " TEXT_OF(
+                                  ICL_REGRESSION_CONTEXT) ")",
      offsetof(predict_options, context)},
     {"--prompts", OPTION_COUNT, "N",
      "random choices of that many rows to average over, where there are more rows (default " TEXT_OF(
@@ -410,8 +414,8 @@ static const option table[] = {
     {"--seed", OPTION_COUNT, "N", "of folds and prompts (default " TEXT_OF(DEFAULT_SEED) ")",
      offsetof(predict_options, seed)},
     {"--out", OPTION_TEXT, "DIR",
-     "folder of the result (default: RUN/predict/DATA-TARGET); given, it takes heldout.csv, standardization.csv, "
-     "predictions.csv, figures and report.html, too",
+     "folder of the result (default: RUN/predict/DATA-TARGET, and none without RUN); given, it takes heldout.csv, "
+     "predictions.csv, figures and report.html, too, and with RUN standardization.csv",
      offsetof(predict_options, out)},
     DEVICE_OPTION_ROWS(predict_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables", offsetof(predict_options, json)},
@@ -420,35 +424,73 @@ static const option table[] = {
 
 const subcommand command_predict = {
     .name = "predict",
-    .about = "a trained model applied to your own table, beside classical regressions",
-    .summary = "Applies a trained model in context to your own table, beside classical regressions.",
+    .about = "your own table predicted, with intervals; or by a trained model in context",
+    .summary =
+        "Predicts a column of your own table. Without RUN methods do that need no training, with intervals; with "
+        "RUN a trained model in context, beside classical regressions.",
     .positionals = positionals,
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
-             "come from these alone. The model sees features as it saw inputs in training: standardized, "
-             "whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
-             "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by "
-             "leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
-             "Separators and decimal commas are recognised. Text, columns that say nothing (one value, or none) and "
-             "identifiers are left out, unless --columns names them. What was done is said, line by line. A value that "
-             "is missing (empty, NA, N/A, NaN, null, none, ?, -), a text among numbers, or an empty target without "
-             "--predict is an error of one line that names the option that helps. So are dates, %, currencies and "
-             "thousands that stand apart: iclab.read_table in Python makes numbers of them. With --impute a "
-             "missing feature becomes the mean or median of the rows that a prediction is learned from; rows held out "
-             "tell it nothing. In DIR, predictions.csv and heldout.csv have the table's own separator and decimal "
-             "mark, preparation.csv what was done to the table, omitted.csv the rows left out.\n\n"
-             "The recipe predict trains a suitable model in seconds: "
-             "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for a "
-             "table of N rows.\n\n"
-             "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
-             "per column (column, number, role, mean, deviation, source, fill), per step taken with a table (step, "
-             "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
-             "line, and each predictor), per warning (note), and one about the whole (data, rows, features, dimension, "
-             "inputs, label_scale, "
-             "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
-             "separator, decimal, rows_omitted, impute, folder). The folder keeps all of them in result.json, and the "
-             "predictors in result.csv.",
+    .notes =
+        "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
+        "come from these alone.\n\n"
+        "Without RUN: the mean; ridge with the penalty by leave-one-out; neighbours, the mean of the k nearest rows "
+        "with k by leave-one-out; and gaussian_process, with one length and noise of the largest likelihood. The "
+        "best is the one of the least error on rows held out; its predictions have intervals of 50 and 80 %, and "
+        "its features an importance: what permuting them among held-out rows adds to relative_mse, the mse over "
+        "that of the mean. Neighbours and the Gaussian process learn from at most --context rows, drawn at random; "
+        "mean and ridge from all. At most " TEXT_OF(
+            ICL_REGRESSION_MAX_FEATURES) " features.\n\n"
+                                         "With RUN: the model sees features as it saw inputs in training: "
+                                         "standardized, "
+                                         "whitened, and 0 for those of its inputs that the table lacks; targets are "
+                                         "scaled to the deviation "
+                                         "that its labels had. Beside it: the mean, least squares (ols), ridge with "
+                                         "the penalty by "
+                                         "leave-one-out, and adarr, ridge with the residual variance as its "
+                                         "penalty.\n\n"
+                                         "Separators and decimal commas are recognised. Text, columns that say nothing "
+                                         "(one value, or none) and "
+                                         "identifiers are left out, unless --columns names them. What was done is "
+                                         "said, line by line. A value that "
+                                         "is missing (empty, NA, N/A, NaN, null, none, ?, -), a text among numbers, or "
+                                         "an empty target without "
+                                         "--predict is an error of one line that names the option that helps. So are "
+                                         "dates, %, currencies and "
+                                         "thousands that stand apart: iclab.read_table in Python makes numbers of "
+                                         "them. With --impute a "
+                                         "missing feature becomes the mean or median of the rows that a prediction is "
+                                         "learned from; rows held out "
+                                         "tell it nothing. In DIR, predictions.csv and heldout.csv have the table's "
+                                         "own separator and decimal "
+                                         "mark, preparation.csv what was done to the table, omitted.csv the rows left "
+                                         "out.\n\n"
+                                         "The recipe predict trains a suitable model in seconds: "
+                                         "iclab train predict --out RUN; for more than 8 features --set task.d=N, and "
+                                         "--set task.n=N for a "
+                                         "table of N rows.\n\n"
+                                         "JSON with RUN: an object per predictor (predictor, mse, se, rmse, r_squared, "
+                                         "minus_model, minus_model_se), "
+                                         "per column (column, number, role, mean, deviation, source, fill), per step "
+                                         "taken with a table (step, "
+                                         "file, number, count, detail), per row left out (omitted, file, has_target), "
+                                         "per predicted row (file, "
+                                         "line, and each predictor), per warning (note), and one about the whole "
+                                         "(data, rows, features, dimension, "
+                                         "inputs, label_scale, "
+                                         "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, "
+                                         "not_finite, predicted, "
+                                         "separator, decimal, rows_omitted, impute, folder). Without RUN: per "
+                                         "predictor (predictor, rows, mse, se, "
+                                         "relative_mse, minus_best, minus_best_se, coverage_50, coverage_80), per "
+                                         "column also importance and "
+                                         "importance_se, per predicted row (file, line, prediction, low_80, low_50, "
+                                         "high_50, high_80, and each "
+                                         "predictor), and one about the whole (data, rows, features, best, context, "
+                                         "folds, repeats, seed, predicted, "
+                                         "separator, decimal, rows_omitted, impute, folder). The folder keeps all of "
+                                         "them in result.json, and the "
+                                         "predictors in result.csv.",
     .run = run,
 };

@@ -109,8 +109,8 @@ ICL_API void icl_regression_outcome_destroy(icl_regression_outcome **outcome);
 /* ---- The report (regression_report.c) ---- */
 
 /* Adds warnings about the predictions, a line each, none if all is well: no method is better than the mean of the
- * labels; predictions that are not finite, or farther outside the labels than these span; methods that learn from a part
- * of the rows. `table` is that of the predictions. */
+ * labels; predictions that are not finite, or farther outside the labels than these span; methods that learned from a
+ * part of the rows. `table` is that of the predictions. */
 ICL_API icl_status icl_regression_notes(const icl_regression_outcome *outcome, const icl_table *table, icl_text *notes,
                                         icl_error *error);
 

@@ -139,7 +139,7 @@ def _read(outcome: Any, labelled: Rows) -> Regression:
             for i in ran
             if outcome.heldout
         ],
-        f"{outcome.labelled} rows held out in {outcome.folds} parts, {outcome.repeats} times" if outcome.heldout else "",
+        f"{outcome.labelled} rows held out in {outcome.folds} parts, {outcome.repeats} times" * bool(outcome.heldout),
     )
     features = outcome.features if outcome.importances else 0
     count = 2 * features
