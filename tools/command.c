@@ -156,11 +156,15 @@ icl_status print_polish(const icl_polish_result *polished, icl_error *error) {
     return ICL_OK;
 }
 
-icl_status join_command_line(const char *command, int count, char *const *arguments, char **text, icl_error *error) {
+icl_status join_command_line(const icl_families *families, const char *command, int count, char *const *arguments,
+                             char **text, icl_error *error) {
     icl_text line = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_text_print(&line, error, "iclab %s", command));
+    ICL_TRY(icl_text_print(&line, error, "iclab"));
+    for (size_t i = 0; icl_families_file(families, i); i++)
+        ICL_TRY(icl_text_print(&line, error, " --with %s", icl_families_file(families, i)));
+    ICL_TRY(icl_text_print(&line, error, " %s", command));
     for (int i = 0; i < count; i++)
         ICL_TRY(icl_text_print(&line, error, " %s", arguments[i]));
     ICL_TRY(icl_duplicate(line.bytes, text, error));

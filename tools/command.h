@@ -110,8 +110,9 @@ icl_status print_evaluation(const icl_evaluation *evaluation, result_writer *kee
 /* Prints how far from a stationary point a training ended, if that was measured. */
 icl_status print_polish(const icl_polish_result *polished, icl_error *error);
 
-/* Writes "iclab COMMAND ARGUMENTS", for the record; freed with icl_free. */
-icl_status join_command_line(const char *command, int count, char *const *arguments, char **text, icl_error *error);
+/* Writes "iclab --with FILE COMMAND ARGUMENTS", for the record; freed with icl_free. */
+icl_status join_command_line(const icl_families *families, const char *command, int count, char *const *arguments,
+                             char **text, icl_error *error);
 
 /* Finishes a JSON object and prints it as one line. */
 icl_status print_json_line(icl_json *json, icl_error *error);

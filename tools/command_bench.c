@@ -19,6 +19,7 @@ typedef struct bench_options {
     option_number seconds;
     bool json, on_request, by_op;
     char *command_line;
+    const icl_families *families; /* of --with */
 } bench_options;
 
 typedef struct printer {
@@ -158,16 +159,8 @@ static icl_status next_turn(void *user, double seconds, size_t *calls, icl_error
 /* ---- The command ---- */
 
 static icl_status read_recipe(const bench_options *options, icl_recipe **recipe, icl_error *error) {
-    char *path = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(recipe, error));
-    ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
-    ICL_TRY(icl_recipe_load(*recipe, path, error));
-    ICL_TRY(apply_overrides(*recipe, &options->overrides, error));
-done:
-    icl_text_free(&path);
-    return status;
+    ICL_CHECK(icl_recipe_create_named(options->families, options->recipe_name, recipe, error));
+    return apply_overrides(*recipe, &options->overrides, error);
 }
 
 /* Opens the device once more with a profiling queue, and the plain C backend to compare with. */
@@ -251,14 +244,14 @@ static icl_status check_usage(const bench_options *options, icl_error *error) {
     return ICL_OK;
 }
 
-static int run(int count, char *const *arguments) {
-    bench_options options = {0};
+static int run(const icl_families *families, int count, char *const *arguments) {
+    bench_options options = {.families = families};
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_bench, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
-    ICL_TRY(join_command_line("bench", count, arguments, &options.command_line, &error));
+    ICL_TRY(join_command_line(families, "bench", count, arguments, &options.command_line, &error));
     status = bench(&options, &error);
 done:
     icl_text_free(&options.command_line);
@@ -306,5 +299,6 @@ const subcommand command_bench = {
              "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
              "diverges. Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. "
              "Timings need a machine with nothing else to do.",
+    .takes_families = true,
     .run = run,
 };

@@ -28,6 +28,7 @@ typedef struct training_options {
     option_count steps, seed;
     bool json, every_step;
     const char *command_line;
+    const icl_families *families; /* of --with */
 } training_options;
 
 #define FIGURE "training"
@@ -46,27 +47,20 @@ typedef struct report {
 
 /* Reads the recipe as iclab train does: --steps sets the end and leaves the schedule of the recipe. */
 static icl_status read_recipe(const training_options *options, icl_recipe **recipe, uint64_t *steps, icl_error *error) {
-    char *path = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(recipe, error));
-    ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
-    ICL_TRY(icl_recipe_load(*recipe, path, error));
-    ICL_TRY(apply_overrides(*recipe, &options->overrides, error));
+    ICL_CHECK(icl_recipe_create_named(options->families, options->recipe_name, recipe, error));
+    ICL_CHECK(apply_overrides(*recipe, &options->overrides, error));
     if (options->seed.given)
-        ICL_TRY(icl_recipe_set_count(*recipe, "train", "seed", options->seed.value, error));
+        ICL_CHECK(icl_recipe_set_count(*recipe, "train", "seed", options->seed.value, error));
     const uint64_t budget = icl_recipe_count(*recipe, "train", "steps");
     *steps = options->steps.given              ? options->steps.value
              : budget < DEFAULT_COMPARED_STEPS ? budget
                                                : DEFAULT_COMPARED_STEPS;
     if (icl_recipe_count(*recipe, "train", "horizon") == 0)
-        ICL_TRY(icl_recipe_set_count(*recipe, "train", "horizon", budget, error));
-    ICL_TRY(icl_recipe_set_count(*recipe, "train", "steps", *steps, error));
+        ICL_CHECK(icl_recipe_set_count(*recipe, "train", "horizon", budget, error));
+    ICL_CHECK(icl_recipe_set_count(*recipe, "train", "steps", *steps, error));
     if (*steps == 0)
-        status = icl_fail(error, ICL_ERROR_INPUT, "--steps 0: expected at least one step to compare");
-done:
-    icl_free(&path);
-    return status;
+        return icl_fail(error, ICL_ERROR_INPUT, "--steps 0: expected at least one step to compare");
+    return ICL_OK;
 }
 
 /* Returns whether a step is 1, 2, 5, 10, 20, 50, …: a growing difference shows on such a scale. */
@@ -598,9 +592,9 @@ static icl_status check_usage(const compare_options *options, icl_error *error) 
     return ICL_OK;
 }
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     /* A device that fails its self-test is accepted, because compare exists to examine it. */
-    compare_options options = {.device = {.accept_failed_self_test = true}};
+    compare_options options = {.device = {.accept_failed_self_test = true}, .training = {.families = families}};
     char *command_line = NULL;
     printer p = {0};
     bool failed = false;
@@ -609,7 +603,7 @@ static int run(int count, char *const *arguments) {
 
     ICL_TRY(read_command_line(&command_compare, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
-    ICL_TRY(join_command_line("compare", count, arguments, &command_line, &error));
+    ICL_TRY(join_command_line(families, "compare", count, arguments, &command_line, &error));
     options.training.command_line = command_line;
     p.format = options.training.json         ? FORMAT_JSON
                : options.csv                 ? FORMAT_CSV
@@ -674,5 +668,6 @@ const subcommand command_compare = {
              "Forced: each step starts from the reference's state, so that the step itself makes its difference. "
              "Free-running: both start alike and drift apart. A forced step fails when one device loses half of "
              "its digits and the other does not.",
+    .takes_families = true,
     .run = run,
 };

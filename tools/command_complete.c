@@ -115,6 +115,7 @@ static void put_commands(void) {
 
     put_described("--help", "what iclab does");
     put_described("--version", "version, commit and libraries");
+    put_described("--with", "a file with families of your own, whose code it runs");
     for (size_t i = 0; i < count; i++)
         put_described(commands[i]->name, commands[i]->about);
 }
@@ -150,12 +151,27 @@ static icl_status complete(const subcommand *line, int count, char *const *words
     return ICL_OK;
 }
 
-static int run(int count, char *const *words) {
-    const subcommand *line = count > 1 ? find_command(words[0]) : NULL;
+/* Returns how many words at the beginning are --with and a file that is complete. */
+static int count_with(int count, char *const *words) {
+    int at = 0;
+
+    while (at + 1 < count && strncmp(words[at], "--with", 6) == 0)
+        at += words[at][6] == '=' ? 1 : 2;
+    return at;
+}
+
+static int run(const icl_families *families, int count, char *const *words) {
+    const int with = count_with(count, words);
     icl_error error = {0};
     icl_status status = ICL_OK;
 
-    if (count == 1)
+    (void)families;
+    count -= with;
+    words += with;
+    const subcommand *line = count > 1 ? find_command(words[0]) : NULL;
+    if (count == 0)
+        status = put_values("", "FILE", "", &error);
+    else if (count == 1)
         put_commands();
     else if (line)
         status = complete(line, count - 1, words + 1, &error);

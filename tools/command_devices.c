@@ -153,7 +153,7 @@ typedef struct devices_options {
     const char *out;
 } devices_options;
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     devices_options options = {0};
     char *command_line = NULL;
     result_writer keep = {.facts = {.command = "devices"}};
@@ -164,7 +164,7 @@ static int run(int count, char *const *arguments) {
     icl_status status;
 
     ICL_TRY(read_command_line(&command_devices, count, arguments, &options, &error));
-    ICL_TRY(join_command_line("devices", count, arguments, &command_line, &error));
+    ICL_TRY(join_command_line(families, "devices", count, arguments, &command_line, &error));
     keep.facts.command_line = command_line;
     keep.folder = options.out;
     keep.json = options.json;

@@ -178,10 +178,15 @@ static void write_general_page(FILE *out) {
     const subcommand *const *commands = all_commands(&count);
 
     put_header(out, "iclab", 1, "a laboratory for in-context learning");
-    fputs(".SH SYNOPSIS\n\\fBiclab\\fR \\fICOMMAND\\fR [\\fIarguments\\fR]\n.br\n\\fBiclab \\-\\-version\\fR\n"
+    fputs(".SH SYNOPSIS\n\\fBiclab\\fR \\fICOMMAND\\fR [\\fIarguments\\fR]\n.br\n\\fBiclab \\-\\-with\\fR \\fIFILE\\fR "
+          "\\fICOMMAND\\fR [\\fIarguments\\fR]\n.br\n\\fBiclab \\-\\-version\\fR\n"
           ".SH DESCRIPTION\n",
           out);
     put_prose(out, general_summary);
+    fputs(".PP\n", out);
+    put_prose(out,
+              "--with FILE, before the command, loads a shared object with tasks, models, mixers or predictors of your "
+              "own. It runs the code in FILE; it may be given again.");
     fputs(".SH COMMANDS\nEach has a page of its own.\n", out);
     for (size_t i = 0; i < count; i++) {
         const subcommand *line = commands[i];
@@ -293,11 +298,12 @@ static icl_status write_documents(const char *folder, icl_error *error) {
     return ICL_OK;
 }
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     documents_options options = {0};
     icl_error error = {0};
     icl_status status = read_command_line(&command_documents, count, arguments, &options, &error);
 
+    (void)families;
     if (status == ICL_OK)
         status = write_documents(options.folder, &error);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);

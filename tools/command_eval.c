@@ -21,6 +21,7 @@ typedef struct eval_options {
     option_list overrides, over;
     bool json;
     char *command_line, *recipe_name; /* for the record */
+    const icl_families *families;     /* of --with */
 } eval_options;
 
 /* Returns the facts that every result of this command has. *seed must outlive them. */
@@ -212,7 +213,7 @@ static icl_status evaluate_run(eval_options *options, icl_error *error) {
     icl_evaluation_grid *grid = NULL;
 
     ICL_TRY(check_options(options, error));
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_recipe_create_with(options->families, &recipe, error));
     ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
     warn_of_missing_list(options->folder);
     ICL_TRY(icl_run_read_recipe_name(options->folder, &options->recipe_name, error));
@@ -231,13 +232,13 @@ done:
     return status;
 }
 
-static int run(int count, char *const *arguments) {
-    eval_options options = {0};
+static int run(const icl_families *families, int count, char *const *arguments) {
+    eval_options options = {.families = families};
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_eval, count, arguments, &options, &error));
-    ICL_TRY(join_command_line("eval", count, arguments, &options.command_line, &error));
+    ICL_TRY(join_command_line(families, "eval", count, arguments, &options.command_line, &error));
     ICL_TRY(evaluate_run(&options, &error));
 done:
     icl_text_free(&options.command_line);
@@ -297,5 +298,6 @@ const subcommand command_eval = {
         "positions; each where the task has it, and bits_per_byte and bits_per_byte_se of text; last an object with "
         "run, seed, sequences, polish_..., folder, of text also text (how its end was cut into sequences: "
         "task.evaluation) and text_of_run (whether the run was trained on this file).",
+    .takes_families = true,
     .run = run,
 };

@@ -20,6 +20,7 @@ typedef struct generate_options {
     option_count bytes, top_k, seed;
     option_number temperature, top_p;
     device_options device;
+    const icl_families *families; /* of --with */
 } generate_options;
 
 /* A run's model, and what it goes on with. */
@@ -48,7 +49,7 @@ static icl_status make_model(const generate_options *options, writer *w, icl_err
     icl_recipe *recipe = NULL;
     icl_task_shape shape;
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_recipe_create_with(options->families, &recipe, error));
     ICL_TRY(icl_run_read_recipe(options->run, recipe, error));
     warn_of_missing_list(options->run);
     ICL_TRY(icl_task_read_text_shape(recipe, &shape, error));
@@ -158,8 +159,8 @@ static icl_status check_options(const generate_options *options, icl_error *erro
     return ICL_OK;
 }
 
-static int run(int count, char *const *arguments) {
-    generate_options options = {0};
+static int run(const icl_families *families, int count, char *const *arguments) {
+    generate_options options = {.families = families};
     icl_error error = {0};
     icl_status status;
 
@@ -206,5 +207,6 @@ const subcommand command_generate = {
              "with a whole character. The same seed gives the same bytes on one device; another device rounds "
              "differently. Recurrent mixers keep a state of fixed size; softmax attention keeps the keys and values of "
              "all bytes before. The file of the training is not needed.",
+    .takes_families = true,
     .run = run,
 };

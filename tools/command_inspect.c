@@ -17,6 +17,7 @@ typedef struct inspect_options {
     device_options device;
     bool json;
     char *command_line;
+    const icl_families *families; /* of --with */
 } inspect_options;
 
 typedef struct printer {
@@ -60,11 +61,11 @@ static icl_status draw(void *user, const char *folder, const char *script, icl_e
 /* ---- Running ---- */
 
 /* Reads the seed of the sequences on which everything is measured. */
-static icl_status read_seed(const char *run, uint64_t *seed, icl_error *error) {
+static icl_status read_seed(const char *run, const icl_families *families, uint64_t *seed, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_recipe_create_with(families, &recipe, error));
     ICL_TRY(icl_run_read_recipe(run, recipe, error));
     warn_of_missing_list(run);
     *seed = icl_recipe_count(recipe, "eval", "seed");
@@ -97,7 +98,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
 
     ICL_TRY(name_folder(options, &folder, error));
     ICL_TRY(open_device(&options->device, &backend, error));
-    ICL_TRY(read_seed(options->run, &seed, error));
+    ICL_TRY(read_seed(options->run, options->families, &seed, error));
     p.keep.folder = folder;
     p.keep.facts.seed = &seed;
     p.keep.facts.backend = backend;
@@ -106,6 +107,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
     progress_start(&p.progress, options->device.quiet);
     ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = backend,
                                               .run = options->run,
+                                              .families = options->families,
                                               .folder = folder,
                                               .sequences = (size_t)options->sequences.value,
                                               .stop = &stop_signal,
@@ -143,14 +145,14 @@ static icl_status check_usage(const inspect_options *options, icl_error *error) 
                     (unsigned long long)options->sequences.value, LEAST, MOST);
 }
 
-static int run(int count, char *const *arguments) {
-    inspect_options options = {0};
+static int run(const icl_families *families, int count, char *const *arguments) {
+    inspect_options options = {.families = families};
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_inspect, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
-    ICL_TRY(join_command_line("inspect", count, arguments, &options.command_line, &error));
+    ICL_TRY(join_command_line(families, "inspect", count, arguments, &options.command_line, &error));
     status = inspect(&options, &error);
 done:
     icl_free(&options.command_line);
@@ -192,5 +194,6 @@ const subcommand command_inspect = {
              "losses by position beside every reference predictor of the task. JSON fields: layer (0: the whole "
              "model), what, quantity, value, "
              "standard_error, note.",
+    .takes_families = true,
     .run = run,
 };

@@ -338,13 +338,13 @@ done:
     return status;
 }
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     predict_options options = {0};
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_predict, count, arguments, &options, &error));
-    ICL_TRY(join_command_line("predict", count, arguments, &options.command_line, &error));
+    ICL_TRY(join_command_line(families, "predict", count, arguments, &options.command_line, &error));
     status = predict(&options, &error);
 done:
     icl_free(&options.command_line);

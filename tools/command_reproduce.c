@@ -540,7 +540,7 @@ static icl_status check_usage(const reproduce_options *options, icl_error *error
     return check_workers("reproduce", &options->workers, error);
 }
 
-static int run(int count, char *const *arguments) {
+static int run(const icl_families *families, int count, char *const *arguments) {
     reproduce_options options = {.scale = ICL_SCALE_SHORT};
     icl_ranks ranks = icl_ranks_alone();
     size_t missed = 0;
@@ -551,7 +551,7 @@ static int run(int count, char *const *arguments) {
     ICL_TRY(read_command_line(&command_reproduce, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(open_file(&options, &error));
-    ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));
+    ICL_TRY(join_command_line(families, "reproduce", count, arguments, &options.command_line, &error));
     ICL_TRY(ranks_join(&ranks, &error));
     catch_stop_signals();
     if (options.list)
@@ -612,9 +612,9 @@ const subcommand command_reproduce = {
     .options = table,
     .option_count = sizeof table / sizeof *table,
     .notes = "Each row has what, quantity, our number with its standard error, the target with its tolerance, "
-             "and whether it was met. [read]: printed in the paper or its code; [computed]: in closed form or "
-             "independently; [inferred]: from what the paper says; [recalled]: from memory, and never judged. "
-             "The exit code is 1 when a target is missed.\n\n"
+             "and whether it was met. [read]: a number printed in the paper or its code; [stated]: the paper's claim, "
+             "judged by a number of ours; [computed]: in closed form or independently; [inferred]: from what the paper "
+             "says; [recalled]: from memory, and never judged. The exit code is 1 when a target is missed.\n\n"
              "DIR/NAME-SCALE holds report.html, result.json, findings.csv, the figures (CSV, gnuplot script, SVG and "
              "PNG) and "
              "a run folder for every training. The same command again trains only what is not finished there, from "

@@ -18,6 +18,7 @@ typedef struct sweep_options {
     option_count workers;
     device_options device;
     bool json;
+    const icl_families *families; /* of --with */
 } sweep_options;
 
 typedef struct sweeping {
@@ -79,7 +80,7 @@ done:
 static icl_status open_sweep(sweeping *run, icl_error *error) {
     const bool is_first = icl_ranks_is_first(&run->ranks);
 
-    ICL_CHECK(icl_sweep_load(run->options->file, &run->sweep, error));
+    ICL_CHECK(icl_sweep_load(run->options->file, run->options->families, &run->sweep, error));
     ICL_CHECK(choose_folder(run, error));
     return icl_sweep_survey(run->sweep, run->folder, is_first, &run->finished, error);
 }
@@ -300,8 +301,8 @@ static int finish(sweeping *run, icl_status status, const icl_error *error) {
     return code;
 }
 
-static int run_sweep(int count, char *const *arguments) {
-    sweep_options options = {0};
+static int run_sweep(const icl_families *families, int count, char *const *arguments) {
+    sweep_options options = {.families = families};
     sweeping run = {.options = &options, .ranks = icl_ranks_alone()};
     icl_error error = {0};
     icl_status status;
@@ -309,7 +310,7 @@ static int run_sweep(int count, char *const *arguments) {
     outlive_readers();
     ICL_TRY(read_command_line(&command_sweep, count, arguments, &options, &error));
     ICL_TRY(check_workers("sweep", &options.workers, &error));
-    ICL_TRY(join_command_line("sweep", count, arguments, &run.command_line, &error));
+    ICL_TRY(join_command_line(families, "sweep", count, arguments, &run.command_line, &error));
     ICL_TRY(ranks_join(&run.ranks, &error));
     catch_stop_signals();
     ICL_TRY(sweep(&run, &error));
@@ -358,5 +359,6 @@ const subcommand command_sweep = {
              "the cells, means.csv the means over seeds, result.json both. On devices of one kind both come out the "
              "same, but "
              "for seconds, no matter which process trained which cell. Exit code 1: a cell diverged.",
+    .takes_families = true,
     .run = run_sweep,
 };

@@ -62,6 +62,7 @@ typedef struct train_options {
     option_count steps, seed;
     device_options device;
     bool json;
+    const icl_families *families; /* of --with */
 } train_options;
 
 typedef struct training {
@@ -105,7 +106,7 @@ static icl_status read_recipe(training *run, icl_error *error) {
     uint64_t held = 0;
     char *path = NULL;
 
-    ICL_TRY(icl_recipe_create_complete(&run->recipe, error));
+    ICL_TRY(icl_recipe_create_with(run->options->families, &run->recipe, error));
     if (options->recipe_name)
         ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
     if (options->resume) {
@@ -140,7 +141,7 @@ static icl_status share_recipe(training *run, icl_error *error) {
     ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
     ICL_TRY(icl_ranks_share_text(&run->ranks, &text, error));
     if (!run->is_first)
-        status = icl_recipe_create_complete(&run->recipe, error);
+        status = icl_recipe_create_with(run->options->families, &run->recipe, error);
     if (!run->is_first && status == ICL_OK)
         status = icl_recipe_parse(run->recipe, text, "the recipe of rank 0", error);
     ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
@@ -519,8 +520,8 @@ static int finish(training *run, icl_status status, const icl_error *error) {
     return code;
 }
 
-static int run_train(int count, char *const *arguments) {
-    train_options options = {0};
+static int run_train(const icl_families *families, int count, char *const *arguments) {
+    train_options options = {.families = families};
     training run = {.options = &options, .ranks = icl_ranks_alone(), .is_first = true, .start = icl_clock_seconds()};
     icl_error error = {0};
     icl_status status;
@@ -531,7 +532,7 @@ static int run_train(int count, char *const *arguments) {
     ICL_TRY(ranks_join(&run.ranks, &error));
     run.is_first = icl_ranks_is_first(&run.ranks);
     run.quiet = options.device.quiet || !run.is_first;
-    ICL_TRY(join_command_line("train", count, arguments, &run.command_line, &error));
+    ICL_TRY(join_command_line(families, "train", count, arguments, &run.command_line, &error));
     ICL_TRY(run_training(&run, &error));
 done:
     return finish(&run, status, &error);
@@ -587,5 +588,6 @@ const subcommand command_train = {
              "batch: train.slices has to be N or more. The number of ranks changes no bit; another train.slices "
              "draws other sequences. Rank 0 alone reads and writes files.",
     .takes_recipe_keys = true,
+    .takes_families = true,
     .run = run_train,
 };

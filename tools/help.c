@@ -164,7 +164,40 @@ static void print_recipe_keys(void) {
     }
 }
 
-void print_command_help(const subcommand *line) {
+/* Prints the row of a key that families brought. */
+static void print_brought_key(const icl_recipe_key *key) {
+    char left[96], words[256], help[512];
+
+    snprintf(left, sizeof left, "%s.%s = %s", key->section, key->name, key->default_value);
+    snprintf(help, sizeof help, "%s%s%s", key->help, key->type == ICL_KEY_WORD ? ": " : "",
+             icl_recipe_words(key, words, sizeof words));
+    print_row(left, help, KEY_COLUMN);
+}
+
+/* Prints the names and the keys that the files of --with brought. */
+static void print_families(const icl_families *families) {
+    const recipe_keys known = list_recipe_keys();
+    icl_recipe *recipe = NULL;
+    size_t count;
+
+    if (icl_recipe_create_with(families, &recipe, NULL) != ICL_OK)
+        return;
+    const icl_recipe_key *keys = icl_recipe_keys(recipe, &count);
+    printf("\nFrom the files of --with:\n");
+    for (size_t i = 0, at = 0; i < count; i++) {
+        const bool is_known = at < known.count && strcmp(known.of[at]->name, keys[i].name) == 0 &&
+                              strcmp(known.of[at]->section, keys[i].section) == 0;
+        for (const icl_choice *choice = keys[i].choices; is_known && choice && choice->word; choice++)
+            if (choice->value >= ICL_FIRST_BROUGHT)
+                printf("  %s.%s = %s\n", keys[i].section, keys[i].name, choice->word);
+        if (!is_known)
+            print_brought_key(&keys[i]);
+        at += is_known;
+    }
+    icl_recipe_destroy(&recipe);
+}
+
+void print_command_help(const subcommand *line, const icl_families *families) {
     printf("usage: iclab %s", line->name);
     for (size_t i = 0; i < line->positional_count; i++)
         printf(line->positionals[i].required ? " %s" : " [%s]", line->positionals[i].name);
@@ -186,6 +219,8 @@ void print_command_help(const subcommand *line) {
     }
     if (line->takes_recipe_keys)
         print_recipe_keys();
+    if (families)
+        print_families(families);
 }
 
 void print_general_help(void) {
@@ -202,6 +237,9 @@ void print_general_help(void) {
         print_row(left, commands[i]->about, 22);
     }
     printf("\n  iclab COMMAND --help   everything about one command\n"
+           "  iclab --with FILE COMMAND ...\n"
+           "                         with the families in FILE, a shared object of your own, whose code it runs;\n"
+           "                         may be given again\n"
            "  iclab --version        version, commit, and the libraries it is built with\n\n"
            "First steps: iclab train quickstart\n\n"
            "Exit codes: ");

@@ -36,7 +36,7 @@ void print_prose(FILE *out, const char *text, size_t indent, size_t width);
 bool wants_help(int count, char *const *arguments);
 
 /* Prints a subcommand's --help to stdout. */
-void print_command_help(const subcommand *line);
+void print_command_help(const subcommand *line, const icl_families *families);
 
 /* Prints the whole command's --help to stdout. */
 void print_general_help(void);

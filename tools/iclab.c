@@ -46,11 +46,56 @@ static int end_of_output(int code) {
     return status == ICL_OK || code > EXIT_CHECK_FAILED ? code : report_failure(status, &error);
 }
 
-static int run_command(const subcommand *found, int count, char *const *arguments) {
+static int run_command(const subcommand *found, const icl_families *families, int count, char *const *arguments) {
+    if (families && !found->takes_families) {
+        fprintf(stderr, "iclab: --with: expected no file before %s, which reads no recipe with families\n",
+                found->name);
+        return EXIT_BAD_INPUT;
+    }
     if (!wants_help(count, arguments))
-        return end_of_output(found->run(count, arguments));
-    print_command_help(found);
+        return end_of_output(found->run(families, count, arguments));
+    print_command_help(found, families);
     return end_of_output(EXIT_DONE);
+}
+
+/* Loads the file of each --with FILE at the beginning, and sets *used to how many arguments these are. */
+static icl_status load_families(int count, char *const *arguments, int *used, icl_families **families,
+                                icl_error *error) {
+    static const char with[] = "--with";
+    const size_t length = sizeof with - 1;
+
+    for (*used = 0; *used < count && strncmp(arguments[*used], with, length) == 0; ++*used) {
+        const char *file = arguments[*used] + length;
+        if (*file == '=')
+            file++;
+        else if (*file == '\0' && *used + 1 < count)
+            file = arguments[++*used];
+        else
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: expected --with FILE and a command", arguments[*used]);
+        if (!*families)
+            ICL_CHECK(icl_families_create(families, error));
+        ICL_CHECK(icl_families_load(*families, file, error));
+    }
+    return ICL_OK;
+}
+
+/* Runs the command behind the files of --with. */
+static int run_with(int count, char *const *arguments) {
+    icl_families *families = NULL;
+    icl_error error = {0};
+    int used = 0, code;
+    const icl_status status = load_families(count, arguments, &used, &families, &error);
+    const subcommand *found = status == ICL_OK && used < count ? find_command(arguments[used]) : NULL;
+
+    if (status != ICL_OK)
+        code = report_failure(status, &error);
+    else if (used == count)
+        code = no_command();
+    else
+        code = found ? run_command(found, families, count - used - 1, arguments + used + 1)
+                     : unknown_command(arguments[used]);
+    icl_families_destroy(&families);
+    return code;
 }
 
 /* Opens standard streams that the caller closed, because the next opened file would take their place and messages
@@ -63,8 +108,6 @@ static void hold_streams(void) {
 }
 
 int main(int count, char **arguments) {
-    const subcommand *found;
-
     hold_streams();
     settle_hangup();
 #ifdef SIGXFSZ
@@ -86,7 +129,8 @@ int main(int count, char **arguments) {
         return end_of_output(EXIT_DONE);
     }
     if (strcmp(arguments[1], command_complete.name) == 0) /* --help is an ordinary word there */
-        return end_of_output(command_complete.run(count - 2, arguments + 2));
-    found = strcmp(arguments[1], command_documents.name) == 0 ? &command_documents : find_command(arguments[1]);
-    return found ? run_command(found, count - 2, arguments + 2) : unknown_command(arguments[1]);
+        return end_of_output(command_complete.run(NULL, count - 2, arguments + 2));
+    if (strcmp(arguments[1], command_documents.name) == 0)
+        return run_command(&command_documents, NULL, count - 2, arguments + 2);
+    return run_with(count - 1, arguments + 1);
 }

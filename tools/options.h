@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "iclab/families.h"
 #include "iclab/status.h"
 #include "iclab/text.h"
 
@@ -72,8 +73,9 @@ typedef struct subcommand {
      * with a space stays a line of its own. */
     const char *notes;
     bool takes_recipe_keys; /* --help ends with the table of recipe keys */
-    /* Takes the arguments after the command's name and returns the exit code. */
-    int (*run)(int count, char *const *arguments);
+    bool takes_families;    /* it reads recipes, with the families of --with */
+    /* Takes the families of --with (NULL: none) and the arguments after the command's name; returns the exit code. */
+    int (*run)(const icl_families *families, int count, char *const *arguments);
 } subcommand;
 
 /* Finds the option that `argument` names, entirely or before '='; NULL if there is none. */

@@ -41,6 +41,10 @@ struct icl_model_family {
     const char *name;     /* the value of model.family, and what messages call it */
     const void *settings; /* the program's own, if the recipe's keys do not say everything; NULL: none */
 
+    /* The keys of the recipe's [model] that create reads, of a family that is registered (families.h); ends with NULL.
+     * NULL: none. */
+    const icl_recipe_group *const *keys;
+
     /* Refuses a shape that the family cannot answer (icl_model_refuse), names the parameters with
      * icl_model_add_parameter and sets model->state and, if they differ from 1 and 0, layers and abilities. On
      * return, also after a failure, model->state is what destroy can free. */

@@ -39,6 +39,8 @@ typedef struct icl_choice {
     /* Keys that apply only when this word is chosen (several words may list a key). Ends with NULL; NULL if there are
      * none. */
     const icl_recipe_group *const *keys;
+
+    const void *object; /* what the word stands for: a family of tasks or of models; NULL: no more than its value */
 } icl_choice;
 
 /* One known key: its parser, default, range and documentation at once. It is declared in the file that reads it. */
@@ -49,8 +51,10 @@ typedef struct icl_recipe_key {
     const char *default_value; /* as text */
     double minimum;            /* inclusive; both 0 means any */
     double maximum;            /* the same */
-    const icl_choice *choices; /* ICL_KEY_WORD: at least one choice, and then a NULL word; NULL for other types */
-    const char *help;          /* one line, for listings and the written recipe */
+    /* ICL_KEY_WORD: at least one choice, and then a NULL word. ICL_KEY_TEXT: words that a program brought, beside those
+     * that the reader of the key knows. NULL for other types. */
+    const icl_choice *choices;
+    const char *help; /* one line, for listings and the written recipe */
 
     /* Keys that do not apply while this key means `neutral`, unless another applicable key lists them, too. Ends with
      * NULL; NULL if there are none. */

@@ -17,6 +17,7 @@ typedef struct icl_shown_sequences {
     const float *inputs;    /* [count][T][p], or symbols [count][T] */
     const icl_batch *batch; /* on the task's backend */
     icl_backend *backend; /* that backend: what a predictor is fitted on is drawn there; the bits are the same on all */
+    const icl_recipe *recipe; /* the evaluation's, for predictors with keys of their own; NULL outside of evaluations */
 } icl_shown_sequences;
 
 typedef struct icl_reference_predictor icl_reference_predictor;
@@ -39,6 +40,19 @@ struct icl_reference_predictor {
      * memory of a training (icl_session_measure_memory) counts them. NULL: nothing is fitted. */
     double (*bytes)(const icl_reference_predictor *predictor, const icl_task *task);
 };
+
+/* A predictor that a program registers (families.h): evaluations offer it beside those of the task. */
+typedef struct icl_predictor_family {
+    icl_reference_predictor predictor; /* its name is a word of eval.predictors */
+
+    /* Returns whether it can answer the task: "all" takes it then, and otherwise its name is refused. NULL: all tasks.
+     * */
+    bool (*answers)(const icl_task *task);
+
+    /* The keys of the recipe's [eval] that predict reads from icl_shown_sequences.recipe; ends with NULL. NULL: none.
+     * */
+    const icl_recipe_group *const *keys;
+} icl_predictor_family;
 
 ICL_C_END
 

@@ -97,7 +97,8 @@ ICL_API double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step);
 ICL_API const icl_model *icl_trainer_model(const icl_trainer *trainer);
 ICL_API const icl_task *icl_trainer_task(const icl_trainer *trainer);
 
-/* Copies the parameters to or from the host: icl_model_size floats. */
+/* Copies the parameters to or from the host: icl_model_size floats. With train.average they are those of the model that
+ * is evaluated and exported, the average, and both become what is set. */
 ICL_API icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error);
 ICL_API icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error);
 

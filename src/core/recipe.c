@@ -43,7 +43,8 @@ const char *icl_recipe_words(const icl_recipe_key *key, char *text, size_t capac
     size_t used = 0;
 
     text[0] = '\0';
-    for (const icl_choice *choice = key->choices; choice && choice->word && used < capacity; choice++)
+    for (const icl_choice *choice = key->type == ICL_KEY_WORD ? key->choices : NULL;
+         choice && choice->word && used < capacity; choice++)
         used += (size_t)snprintf(text + used, capacity - used, "%s%s", used > 0 ? "|" : "", choice->word);
     return text;
 }
@@ -166,9 +167,10 @@ static icl_status set_defaults(icl_recipe *recipe, const icl_choice *choice, boo
     return ICL_OK;
 }
 
-/* Returns the choice that a key's value names; NULL if the key has no words, or no value yet. */
+/* Returns the choice that a key's value names; NULL if the key's values are no words, or it has no value yet. */
 static const icl_choice *choice_of(const icl_recipe *recipe, size_t index) {
-    const icl_choice *choice = recipe->keys[index].choices;
+    const icl_recipe_key *key = &recipe->keys[index];
+    const icl_choice *choice = key->type == ICL_KEY_WORD ? key->choices : NULL;
 
     while (choice && choice->word && recipe->values[index].text &&
            strcmp(choice->word, recipe->values[index].text) != 0)
@@ -425,6 +427,21 @@ int icl_recipe_choice(const icl_recipe *recipe, const char *section, const char 
     return look_up(recipe, section, key, ICL_KEY_WORD)->choice;
 }
 
+const icl_choice *icl_recipe_choices(const icl_recipe *recipe, const char *section, const char *name) {
+    static const icl_choice none = {0};
+    const size_t index = icl_recipe_find(recipe, section, name);
+    assert(index < recipe->key_count && "a key that the table does not have");
+    return recipe->keys[index].choices ? recipe->keys[index].choices : &none;
+}
+
+const void *icl_recipe_object(const icl_recipe *recipe, const char *section, const char *name, const char *word) {
+    const char *sought = word ? word : icl_recipe_value(recipe, section, name);
+    for (const icl_choice *choice = icl_recipe_choices(recipe, section, name); choice->word; choice++)
+        if (strcmp(choice->word, sought) == 0)
+            return choice->object;
+    return NULL;
+}
+
 /* Copies the value to a field of the key's type; `size` tells a size_t from a uint64_t. */
 static void copy_value(const recipe_value *value, icl_key_type type, void *field, size_t size) {
     const size_t extent = (size_t)value->count;
@@ -492,12 +509,27 @@ static bool governs(const icl_recipe_key *governor, const icl_recipe_key *key) {
     return icl_recipe_lists(governor->keys, key);
 }
 
+/* Returns whether the value of the key is the word or, if it is a text, a list that has it. */
+static bool names_word(const icl_recipe *recipe, size_t index, const char *word) {
+    const size_t length = strlen(word);
+    const char *at = recipe->values[index].text;
+
+    if (recipe->keys[index].type == ICL_KEY_WORD)
+        return strcmp(word, at) == 0;
+    for (; at; at = strchr(at, ',')) {
+        at += strspn(at, ", \t");
+        if (strncmp(at, word, length) == 0 && strchr(",", at[length + strspn(at + length, " \t")]))
+            return true;
+    }
+    return false;
+}
+
 /* Returns whether the governor's value brings the key into use. */
 static bool brings(const icl_recipe *recipe, size_t governor, size_t index) {
     const icl_recipe_key *from = &recipe->keys[governor], *key = &recipe->keys[index];
 
     for (const icl_choice *choice = from->choices; choice && choice->word; choice++)
-        if (strcmp(choice->word, recipe->values[governor].text) == 0 && icl_recipe_lists(choice->keys, key))
+        if (names_word(recipe, governor, choice->word) && icl_recipe_lists(choice->keys, key))
             return true;
     return icl_recipe_lists(from->keys, key) && !means_the_same(from, &recipe->values[governor], from->neutral);
 }

@@ -100,7 +100,7 @@ icl_status icl_decoder_create(const icl_model *model, icl_backend *backend, icl_
     if (!icl_model_can(model, ICL_MODEL_DECODES))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "decoder: a model of model.family = %s: expected a causal model of the family sequence that "
-                        "reads each position out",
+                        "reads each position out, and whose mixers all have a memory",
                         model->family->name);
     if (batch == 0 || parameters.rank != 1 || parameters.shape[0] != model->size)
         return icl_fail(error, ICL_ERROR_INPUT,

@@ -9,19 +9,17 @@
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
 
-#define POINT_TO(word, family) &family,
-static const icl_model_family *const families[] = {ICL_MODEL_FAMILIES(POINT_TO)};
-
 #define COUNT(word, family) AT_##family,
 enum { ICL_MODEL_FAMILIES(COUNT) };
 
-#define CHOOSE(word, family) {word, AT_##family, family##_keys},
+#define CHOOSE(word, family) {word, AT_##family, family##_keys, &family},
 static const icl_choice family_words[] = {ICL_MODEL_FAMILIES(CHOOSE){0}};
 
 static const icl_choice initializations[] = {
     {"normal", ICL_INITIALIZE_NORMAL}, {"descent", ICL_INITIALIZE_DESCENT}, {0}};
 
-#define KEY(field) ICL_KEY("model", icl_model_settings, field)
+#define KEY(field)      ICL_KEY("model", icl_model_settings, field)
+#define KEY_NAME(field) ICL_KEY_NAME("model", icl_model_settings, field)
 
 static const icl_recipe_key keys[] = {
     {KEY(family), "linear", .choices = family_words, .help = "architecture"},
@@ -74,7 +72,7 @@ icl_status icl_model_create(const icl_recipe *recipe, icl_task_shape shape, icl_
 
     if (status != ICL_OK)
         return status;
-    return icl_model_create_with(families[icl_model_read(recipe).family], recipe, shape, model, error);
+    return icl_model_create_with(icl_recipe_object(recipe, KEY_NAME(family), NULL), recipe, shape, model, error);
 }
 
 void icl_model_destroy(icl_model **model) {

@@ -35,7 +35,7 @@
     PAPER("Giannou, Yang, Wang, Papailiopoulos, Lee 2024, \"How Well Can Transformers Emulate In-context " \
           "Newton's Method?\" (arXiv 2403.03183), and Fu, Chen, Jia, Sharan 2023, \"Transformers Learn to " \
           "Achieve Second-Order Convergence Rates for In-Context Linear Regression\" (arXiv 2310.17086)") \
-        STUDY(newton_descent) \
+        STUDY(newton_descent) STUDY(newton_construction) \
     PAPER("Ahn, Cheng, Song, Yun, Jadbabaie, Sra 2023, \"Linear attention is (maybe) all you need (to " \
           "understand transformer optimization)\" (arXiv 2310.01082)") \
         STUDY(landscape_adam_sgd) STUDY(landscape_noise) STUDY(landscape_condition) STUDY(landscape_smoothness) \

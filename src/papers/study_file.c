@@ -18,9 +18,13 @@ static const char *const grid_sections[] = {"grid", "grid ci", "grid short", "gr
 
 static const icl_choice criteria[] = {
     {"within", ICL_WITHIN}, {"at most", ICL_AT_MOST}, {"at least", ICL_AT_LEAST}, {0}};
-static const icl_choice kinds_of_evidence[] = {{"none", ICL_EVIDENCE_NONE}, {"read", ICL_READ},
-                                               {"computed", ICL_COMPUTED},  {"inferred", ICL_INFERRED},
-                                               {"recalled", ICL_RECALLED},  {0}};
+static const icl_choice kinds_of_evidence[] = {{"none", ICL_EVIDENCE_NONE},
+                                               {"read", ICL_READ},
+                                               {"stated", ICL_STATED},
+                                               {"computed", ICL_COMPUTED},
+                                               {"inferred", ICL_INFERRED},
+                                               {"recalled", ICL_RECALLED},
+                                               {0}};
 
 #define TEXT_KEY(name)                                                                                                 \
     { NULL, name, ICL_KEY_TEXT, "", 0, 0, NULL, NULL }
@@ -76,11 +80,11 @@ static icl_status add_keys(icl_grid_keys *keys, const char *section_name, const 
     return ICL_OK;
 }
 
-static icl_status add_all_keys(icl_study_file *file, icl_error *error) {
+static icl_status add_all_keys(icl_study_file *file, const icl_recipe *known, icl_error *error) {
     for (size_t i = 0; i <= ICL_SCALES; i++) {
         ICL_CHECK(add_keys(&file->keys, study_sections[i], i == 0 ? study_keys : scale_keys, error));
-        ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, set_sections[i], error));
-        ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, grid_sections[i], error));
+        ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, known, set_sections[i], error));
+        ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, known, grid_sections[i], error));
     }
     for (size_t i = 0; i < file->count; i++)
         for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
@@ -88,7 +92,7 @@ static icl_status add_all_keys(icl_study_file *file, icl_error *error) {
                 continue;
             ICL_CHECK(add_keys(&file->keys, file->sections[i].name, kinds[kind].keys, error));
             if (kinds[kind].has_settings)
-                ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, file->sections[i].name, error));
+                ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, known, file->sections[i].name, error));
         }
     return ICL_OK;
 }
@@ -258,7 +262,7 @@ static icl_status read_check(icl_study_file *file, const icl_study_section *in, 
                                  "a line source = ... beside it, which says where that stands");
     if (target.kind != ICL_TARGET_NONE && !has_evidence)
         return icl_recipe_reject(file->values, in->name, "target", error,
-                                 "a line evidence = read, computed, inferred or recalled beside it");
+                                 "a line evidence = read, stated, computed, inferred or recalled beside it");
     if (target.kind == ICL_TARGET_NONE && has_evidence)
         return icl_recipe_reject(file->values, in->name, "evidence", error, "a line target = ... beside it, or none");
     return check_scales(file, in->name, error);
@@ -320,6 +324,20 @@ static icl_status read_study(icl_study_file *file, icl_error *error) {
 
 /* ---- Life ---- */
 
+/* Makes the table of the file's keys, and reads it. */
+static icl_status read_values(icl_study_file *file, icl_error *error) {
+    icl_recipe *known = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&known, error));
+    ICL_TRY(add_all_keys(file, known, error));
+    ICL_TRY(icl_recipe_create(file->keys.rows, file->keys.count, &file->values, error));
+    ICL_TRY(icl_recipe_load(file->values, file->path, error));
+done:
+    icl_recipe_destroy(&known);
+    return status;
+}
+
 static icl_status read_file(icl_study_file *file, icl_error *error) {
     const char *name = icl_path_name(file->path), *suffix = strrchr(name, '.');
 
@@ -327,9 +345,7 @@ static icl_status read_file(icl_study_file *file, icl_error *error) {
     if (suffix && suffix > name)
         file->name[suffix - name] = '\0';
     ICL_CHECK(read_sections(file, error));
-    ICL_CHECK(add_all_keys(file, error));
-    ICL_CHECK(icl_recipe_create(file->keys.rows, file->keys.count, &file->values, error));
-    ICL_CHECK(icl_recipe_load(file->values, file->path, error));
+    ICL_CHECK(read_values(file, error));
     return read_study(file, error);
 }
 

@@ -284,7 +284,7 @@ static icl_status load_recipe(const icl_study *study, const char *section, icl_r
     const char *name = text_of(study, section, "recipe");
     const icl_study_file *file = file_of(study);
     icl_error reason = {0};
-    const icl_status status = icl_grid_load_recipe(file->path, name, recipe, &reason);
+    const icl_status status = icl_grid_load_recipe(file->path, name, NULL, recipe, &reason);
 
     if (status != ICL_OK)
         return icl_fail(error, status, "%s: %s", icl_recipe_origin(file->values, section, "recipe"), reason.message);

@@ -49,7 +49,7 @@ static void see_attention(void *user, const icl_sequence_pass *pass, const icl_s
         w->all[w->count++] = (attention_layer){.layer = layer->index,
                                                .loop = pass->loop,
                                                .sinks = layer->sink > 0,
-                                               .mixer = layer->mixer->word,
+                                               .mixer = icl_sequence_word(layer),
                                                .params = *params,
                                                .q = heads->q,
                                                .k = heads->k};

@@ -14,6 +14,7 @@
 #include "iclab/run.h"
 #include "model/linear_transformer.h"
 #include "numeric/matrix.h"
+#include "numeric/singular.h"
 #include "numeric/statistics.h"
 #include "probe/descent.h"
 #include "probe/inspection.h"
@@ -531,6 +532,91 @@ done:
     return status;
 }
 
+/* ---- Models of other families ---- */
+
+/* The numbers of a parameter. Those of singular values are NaN unless it is a matrix. */
+typedef struct parameter_numbers {
+    double root_mean_square, largest, rank;
+} parameter_numbers;
+
+static icl_status measure_parameter(const icl_inspection *run, const icl_parameter_info *info,
+                                    parameter_numbers *numbers, icl_error *error) {
+    const size_t count = info->count, most = info->rank == 2 ? info->shape[info->shape[0] > info->shape[1]] : 0;
+    double *matrix = NULL, *singular = NULL, squares = 0;
+    icl_status status = ICL_OK;
+
+    *numbers = (parameter_numbers){.largest = (double)NAN, .rank = (double)NAN};
+    ICL_TRY(icl_allocate(count, sizeof *matrix, "a parameter", &matrix, error));
+    for (size_t i = 0; i < count; i++) {
+        matrix[i] = (double)run->values[info->offset + i];
+        squares += matrix[i] * matrix[i];
+    }
+    numbers->root_mean_square = count > 0 ? sqrt(squares / (double)count) : 0;
+    if (most == 0)
+        goto done;
+    ICL_TRY(icl_allocate(most, sizeof *singular, "singular values", &singular, error));
+    ICL_TRY(icl_singular_values(matrix, info->shape[0], info->shape[1], singular, error));
+    numbers->largest = singular[0];
+    numbers->rank = icl_entropy_rank(singular, most);
+done:
+    icl_free(&matrix);
+    icl_free(&singular);
+    return status;
+}
+
+static void print_shape(const icl_parameter_info *info, char text[ICL_INSPECT_CELL]) {
+    size_t used = 0;
+
+    for (int i = 0; i < info->rank && used < ICL_INSPECT_CELL; i++)
+        used += (size_t)snprintf(text + used, ICL_INSPECT_CELL - used, "%s%zu", i > 0 ? " x " : "", info->shape[i]);
+}
+
+static icl_status add_parameter(icl_inspection *run, const icl_parameter_info *info, icl_error *error) {
+    parameter_numbers numbers;
+    char shape[ICL_INSPECT_CELL] = "1", texts[3][ICL_INSPECT_CELL];
+
+    ICL_CHECK(icl_inspect_poll(run, error));
+    ICL_CHECK(measure_parameter(run, info, &numbers, error));
+    ICL_CHECK(ICL_INSPECT_FOUND(run, error, .what = info->name, .quantity = "root mean square",
+                                .value = numbers.root_mean_square));
+    if (!isnan(numbers.largest)) {
+        ICL_CHECK(ICL_INSPECT_FOUND(run, error, .what = info->name, .quantity = "largest singular value",
+                                    .value = numbers.largest));
+        ICL_CHECK(
+            ICL_INSPECT_FOUND(run, error, .what = info->name, .quantity = "effective rank", .value = numbers.rank));
+    }
+    print_shape(info, shape);
+    return icl_inspect_table_row(run, ICL_TONE_PLAIN,
+                                 (const char *const[]){info->name, shape,
+                                                       icl_inspect_number(numbers.root_mean_square, texts[0]),
+                                                       icl_inspect_number(numbers.largest, texts[1]),
+                                                       icl_inspect_number(numbers.rank, texts[2])},
+                                 error);
+}
+
+/* Shows what every family has: parameters, and losses. */
+static icl_status inspect_other(icl_inspection *run, icl_error *error) {
+    static const icl_report_column columns[] = {{"parameter", false},
+                                                {"shape", true},
+                                                {"root mean square", true},
+                                                {"largest singular value", true},
+                                                {"effective rank", true}};
+    const size_t count = icl_model_parameter_count(run->model), asked = run->params->sequences;
+
+    ICL_CHECK(icl_text_print(&run->lead, error, "The model of the family %s has %zu parameter%s of %zu numbers in all.",
+                             run->model->family->name, count, count == 1 ? "" : "s", icl_model_size(run->model)));
+    ICL_CHECK(icl_inspect_section(run, "Parameters", error));
+    ICL_CHECK(icl_inspect_table_begin(run, columns, sizeof columns / sizeof *columns, error));
+    for (size_t i = 0; i < count; i++)
+        ICL_CHECK(add_parameter(run, icl_model_parameter(run->model, i), error));
+    ICL_CHECK(icl_inspect_table_end(run, error));
+    ICL_CHECK(icl_inspect_paragraph(run, error,
+                                    "The effective rank is exp(H) of the singular values over their sum (Roy and "
+                                    "Vetterli 2007): from 1 to the number of singular values. Probes of what layers "
+                                    "compute know the families linear, softmax and sequence."));
+    return icl_inspect_losses(run, asked > 0 ? asked : ICL_INSPECT_LOSS_SEQUENCES, error);
+}
+
 static icl_status inspect_family(icl_inspection *run, icl_error *error) {
     static const struct {
         const char *name;
@@ -541,12 +627,11 @@ static icl_status inspect_family(icl_inspection *run, icl_error *error) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (strcmp(families[i].name, family) == 0)
             return families[i].inspect(run, error);
-    return icl_recipe_reject(run->recipe, "model", "family", error,
-                             "one that can be inspected: linear, softmax or sequence");
+    return inspect_other(run, error);
 }
 
 static icl_status load(icl_inspection *run, icl_error *error) {
-    ICL_CHECK(icl_recipe_create_complete(&run->recipe, error));
+    ICL_CHECK(icl_recipe_create_with(run->params->families, &run->recipe, error));
     ICL_CHECK(icl_run_read_recipe(run->params->run, run->recipe, error));
     ICL_CHECK(icl_trained_load(run->params->backend, run->params->run, run->recipe, &run->trainer, error));
     run->task = icl_trainer_task(run->trainer);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "iclab/backend.h"
+#include "iclab/families.h"
 #include "iclab/status.h"
 
 /* One number. Its texts need only live during the call. */
@@ -29,9 +30,10 @@ typedef struct icl_inspected {
 
 /* Parameters of an inspection. */
 typedef struct icl_inspect_params {
-    icl_backend *backend; /* runs the model */
-    const char *run;      /* folder of a training run */
-    const char *folder;   /* of inspect.md, inspect.csv and pictures; made if it is missing */
+    icl_backend *backend;         /* runs the model */
+    const char *run;              /* folder of a training run */
+    const icl_families *families; /* of a program, with which the run was trained; NULL: none */
+    const char *folder;           /* of inspect.md, inspect.csv and pictures; made if it is missing */
     /* Fresh sequences on which everything is measured, for sequence models only the losses; 0: ICL_INSPECT_SEQUENCES,
      * fewer for large models, 2048 for sequence models. */
     size_t sequences;
@@ -43,8 +45,8 @@ typedef struct icl_inspect_params {
     void *user;                           /* passed to the calls above */
 } icl_inspect_params;
 
-/* Inspects a run. ICL_ERROR_INPUT if the folder holds no run, no trained model, or one of a family that cannot be
- * inspected; ICL_ERROR_INTERRUPTED when stopped. *summary, freed with icl_text_free, is the beginning of inspect.md. */
+/* Inspects a run. ICL_ERROR_INPUT if the folder holds no run or no trained model; ICL_ERROR_INTERRUPTED when stopped.
+ * *summary, freed with icl_text_free, is the beginning of inspect.md. */
 icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
 
 #endif

@@ -171,6 +171,12 @@ icl_status icl_inspect_terms(icl_inspection *run, const icl_linear_layers *layer
  * "is, to rounding,", "is nearly", "comes close to", or that it is none of them. */
 const char *icl_inspect_nearness(double share);
 
+/* Reports the losses of the model and of all reference predictors on fresh sequences. */
+icl_status icl_inspect_losses(icl_inspection *run, size_t sequences, icl_error *error);
+
+/* The sequences of the above if nobody asks for another number. */
+enum { ICL_INSPECT_LOSS_SEQUENCES = 2048 };
+
 /* Inspects a sequence model: everything that follows. */
 icl_status icl_inspect_sequence(icl_inspection *run, icl_error *error);
 

@@ -73,7 +73,7 @@ static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_la
         .layer = layer->index,
         .loop = pass->loop,
         .part = parts_so_far(w, layer->index, pass->loop),
-        .mixer = layer->mixer->word,
+        .mixer = icl_sequence_word(layer),
         .is_delta = delta,
         .has_gate = operands->decay != NULL,
         .has_beta = operands->beta != NULL,

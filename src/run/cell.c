@@ -18,12 +18,14 @@ icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *fou
     icl_status status = ICL_OK;
     icl_recipe *held = NULL;
     char *path = NULL, *held_text = NULL, *wanted_text = NULL;
+    size_t keys;
+    const icl_recipe_key *table = icl_recipe_keys(recipe, &keys);
 
     *found = false;
     ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
     if (!icl_path_exists(path))
         goto done;
-    ICL_TRY(icl_recipe_create_complete(&held, error));
+    ICL_TRY(icl_recipe_create(table, keys, &held, error));
     ICL_TRY(icl_recipe_load(held, path, error));
     ICL_TRY(icl_recipe_reset_unused(held, error));
     ICL_TRY(icl_recipe_write(held, &held_text, error));

@@ -279,8 +279,8 @@ static icl_status predict_row(const icl_sequences *sequences, const icl_referenc
                               const workspace *space, icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(sequences->task);
     const size_t numbers = count * shape->scored * shape->outputs;
-    const icl_shown_sequences shown = {sequences->task, count, sequences->inputs, &sequences->batch,
-                                       sequences->backend};
+    const icl_shown_sequences shown = {sequences->task,    count,         sequences->inputs, &sequences->batch,
+                                       sequences->backend, beside->recipe};
     const icl_reference_row *reference = row > 0 ? &beside->items[row - 1] : NULL;
 
     if (reference && reference->predictor)

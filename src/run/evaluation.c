@@ -187,14 +187,50 @@ static icl_status append_name(icl_text *list, const char *name, size_t length, i
     return icl_text_print(list, error, "%s%.*s", list->length > 0 ? "," : "", (int)length, name);
 }
 
-/* Lists the names that are asked for, and after them the oracle and Bayes if they are not among these. */
-static icl_status list_regression(const char *asked, icl_text *names, size_t *shown, icl_error *error) {
+/* Returns the predictors that a program registered, ended by one without a word. */
+static const icl_choice *find_registered(const icl_recipe *recipe) {
+    return icl_recipe_choices(recipe, ICL_EVAL_KEY(predictors));
+}
+
+static bool is_registered(const icl_choice *registered, const listed_name *name) {
+    for (; registered->word; registered++)
+        if (is_named(name, registered->word))
+            return true;
+    return false;
+}
+
+/* Returns whether the list asks for a registered predictor, by name or by "all" if it can answer the task. */
+static bool asks_for(const char *list, const icl_choice *registered, const icl_task *task) {
+    const icl_predictor_family *family = registered->object;
+
+    return has_name(list, registered->word) || (has_name(list, "all") && (!family->answers || family->answers(task)));
+}
+
+/* Counts the registered predictors that the list asks for. ICL_ERROR_INPUT if it names one that cannot answer. */
+static icl_status count_registered(const icl_recipe *recipe, const icl_task *task, const char *list, size_t *count,
+                                   icl_error *error) {
+    *count = 0;
+    for (const icl_choice *choice = find_registered(recipe); choice->word; choice++) {
+        const icl_predictor_family *family = choice->object;
+        if (has_name(list, choice->word) && family->answers && !family->answers(task))
+            return icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error, "no %s, which cannot answer the task %s",
+                                     choice->word, task->family->name);
+        *count += asks_for(list, choice, task);
+    }
+    return ICL_OK;
+}
+
+/* Lists the names of regression that are asked for, and after them the oracle and Bayes if they are not among these. */
+static icl_status list_regression(const char *asked, const icl_choice *registered, icl_text *names, size_t *shown,
+                                  icl_error *error) {
     static const char *const always[] = {"oracle", "bayes"};
     listed_name name = names_of(asked);
 
     while (next_name(&name))
-        ICL_CHECK(is_named(&name, "all") ? append_name(names, all_of_regression, strlen(all_of_regression), error)
-                                         : append_name(names, name.start, name.length, error));
+        if (is_named(&name, "all"))
+            ICL_CHECK(append_name(names, all_of_regression, strlen(all_of_regression), error));
+        else if (!is_registered(registered, &name))
+            ICL_CHECK(append_name(names, name.start, name.length, error));
     *shown = names->length > 0 ? count_names(names->bytes) : 0;
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         if (names->length == 0 || !has_name(names->bytes, always[i]))
@@ -208,23 +244,23 @@ static icl_reference_row estimate(const icl_predictors *predictors, size_t index
                                .estimate = index};
 }
 
-static icl_status add_regression(const icl_trainer *trainer, const char *asked, size_t fit_sequences, uint32_t seed,
-                                 icl_reference_set *set, icl_error *error) {
-    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+/* Leaves room for `own` predictors of the program behind those that are shown. */
+static icl_status add_regression(const icl_trainer *trainer, const icl_recipe *recipe, size_t fit_sequences,
+                                 uint32_t seed, size_t own, icl_reference_set *set, icl_error *error) {
+    const char *asked = icl_evaluation_read(recipe).predictors;
     icl_status status = ICL_OK;
     icl_text names = {0};
     size_t shown, count;
 
-    ICL_TRY(list_regression(asked, &names, &shown, error));
+    ICL_TRY(list_regression(asked, find_registered(recipe), &names, &shown, error));
     ICL_TRY(icl_predictors_create(icl_trainer_task(trainer), trainer->backend, names.bytes, fit_sequences, seed,
                                   &set->regression, error));
     count = icl_predictors_count(set->regression);
-    ICL_TRY(
-        icl_allocate(count + own.reference_count + 1, sizeof *set->items, "reference predictors", &set->items, error));
+    ICL_TRY(icl_allocate(count + own + 1, sizeof *set->items, "reference predictors", &set->items, error));
     for (size_t i = 0; i < count; i++)
-        set->items[i < shown ? i : i + own.reference_count] = estimate(set->regression, i);
+        set->items[i < shown ? i : i + own] = estimate(set->regression, i);
     set->shown = shown;
-    set->count = count + own.reference_count;
+    set->count = count + own;
 done:
     icl_text_release(&names);
     return status;
@@ -249,15 +285,17 @@ static icl_status reject_name(const icl_recipe *recipe, const icl_task *task, co
     size_t count = 0;
     icl_status status = ICL_OK;
 
-    if (!known || !known->name)
+    for (; known && known->name && count < sizeof names / sizeof *names; known++)
+        names[count++] = known->name;
+    for (const icl_choice *choice = find_registered(recipe); choice->word; choice++)
+        if (count < sizeof names / sizeof *names && asks_for("all", choice, task))
+            names[count++] = choice->word;
+    if (count == 0)
         return icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error, "nothing: %s has no reference predictors",
                                  task->family->name);
     ICL_TRY(icl_text_append(&asked, name->start, name->length, error));
-    for (; known->name; known++) {
-        ICL_TRY(append_name(&list, known->name, strlen(known->name), error));
-        if (count < sizeof names / sizeof *names)
-            names[count++] = known->name;
-    }
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(append_name(&list, names[i], strlen(names[i]), error));
     status = icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error,
                                "all or some of %s, which %s has (nearest to \"%s\": \"%s\")", list.bytes,
                                task->family->name, asked.bytes, icl_nearest(asked.bytes, names, count));
@@ -276,13 +314,14 @@ static icl_status add_once(const icl_recipe *recipe, const icl_reference_predict
     return ICL_OK;
 }
 
-static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *recipe, icl_reference_set *set,
+/* Leaves room for `own` predictors of the program at the end. */
+static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *recipe, size_t own, icl_reference_set *set,
                               icl_error *error) {
-    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+    const icl_choice *registered = find_registered(recipe);
     const icl_task *task = icl_trainer_task(trainer);
     const icl_reference_predictor *known = task->family->references ? task->family->references(task) : NULL, *found;
     listed_name name = names_of(icl_evaluation_read(recipe).predictors);
-    size_t most = own.reference_count + 1;
+    size_t most = own + 1;
 
     for (found = known; found && found->name; found++)
         most++;
@@ -290,13 +329,15 @@ static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *reci
     while (next_name(&name)) {
         const bool all = is_named(&name, "all");
         found = all ? known : find_brought(known, &name);
+        if (!found && is_registered(registered, &name))
+            continue;
         if (!found && !all)
             return reject_name(recipe, task, known, &name, error);
         for (; found && found->name; found = all ? found + 1 : NULL)
             ICL_CHECK(add_once(recipe, found, set, error));
     }
     set->shown = set->count;
-    set->count += own.reference_count;
+    set->count += own;
     return ICL_OK;
 }
 
@@ -313,13 +354,21 @@ bool icl_reference_is_listed(const icl_task *task, const char *list, const char 
 icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe *recipe, size_t fit_sequences,
                                     uint32_t seed, icl_reference_set *set, icl_error *error) {
     const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+    const icl_task *task = icl_trainer_task(trainer);
+    const char *asked = icl_evaluation_read(recipe).predictors;
+    size_t registered;
 
-    *set = (icl_reference_set){0};
-    if (icl_task_get_prior(icl_trainer_task(trainer)))
-        ICL_CHECK(add_regression(trainer, icl_evaluation_read(recipe).predictors, fit_sequences, seed, set, error));
+    *set = (icl_reference_set){.recipe = recipe};
+    ICL_CHECK(count_registered(recipe, task, asked, &registered, error));
+    const size_t more = registered + own.reference_count;
+    if (icl_task_get_prior(task))
+        ICL_CHECK(add_regression(trainer, recipe, fit_sequences, seed, more, set, error));
     else
-        ICL_CHECK(add_brought(trainer, recipe, set, error));
+        ICL_CHECK(add_brought(trainer, recipe, more, set, error));
     assert(set->items);
+    for (const icl_choice *choice = find_registered(recipe); choice->word; choice++)
+        if (asks_for(asked, choice, task))
+            set->items[set->shown++] = brought(&((const icl_predictor_family *)choice->object)->predictor);
     for (size_t i = 0; i < own.reference_count; i++)
         set->items[set->shown++] = brought(own.references[i]);
     return ICL_OK;

@@ -72,6 +72,7 @@ typedef struct icl_reference_set {
     icl_reference_row *items;   /* [count], in the order of the table's rows */
     size_t count;               /* of all items */
     size_t shown;               /* the first ones, with rows; an oracle and Bayes after them only have columns */
+    const icl_recipe *recipe;   /* the evaluation's, which predictors are shown */
 } icl_reference_set;
 
 /* fit_sequences and seed are for the predictors that are fitted (baseline.h). ICL_ERROR_INPUT names a predictor that

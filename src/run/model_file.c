@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
 #include "core/safetensors.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
@@ -141,22 +142,24 @@ done:
     return status;
 }
 
-/* Makes the recipe of the model that the metadata describes. Keys that older versions did not know have their
- * defaults. */
-static icl_status describe(const icl_safetensors *file, const char *path, icl_recipe **recipe, icl_error *error) {
+/* Makes the recipe of the model that the metadata describes, over the keys of the recipe `like`. Keys that older
+ * versions did not know have their defaults. */
+static icl_status describe(const icl_safetensors *file, const char *path, const icl_recipe *like, icl_recipe **recipe,
+                           icl_error *error) {
     const bool is_own_task = !find_metadata(file, "task", "d") && find_metadata(file, "shape", "inputs");
-    size_t d = 0, n = 0;
-    const icl_recipe_key *key;
+    size_t d = 0, n = 0, keys;
+    const icl_recipe_key *table = icl_recipe_keys(like, &keys);
     icl_recipe *created = NULL;
     icl_error refused = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_create_complete(&created, error));
+    ICL_TRY(icl_recipe_create(table, keys, &created, error));
     if (!is_own_task) {
         ICL_TRY(read_extent(file, path, "d", &d, error));
         ICL_TRY(read_extent(file, path, "n", &n, error));
     }
-    for (size_t i = 0; (key = icl_recipe_known_key(i)) && status == ICL_OK; i++) {
+    for (size_t i = 0; i < keys && status == ICL_OK; i++) {
+        const icl_recipe_key *key = &table[i];
         const char *value = find_metadata(file, key->section, key->name);
         const bool is_extent =
             strcmp(key->section, "task") == 0 && (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0);
@@ -175,14 +178,15 @@ done:
     return status;
 }
 
-static icl_status create_described(const icl_safetensors *file, const char *path, icl_model **model, icl_error *error) {
+static icl_status create_described(const icl_safetensors *file, const char *path, const icl_recipe *like,
+                                   icl_model **model, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_task_shape shape = {0};
     bool known = false;
     icl_error refused = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(describe(file, path, &recipe, error));
+    ICL_TRY(describe(file, path, like, &recipe, error));
     ICL_TRY(read_shape(file, path, &known, &shape, error)); /* always known here, or describe would have failed */
     status = icl_model_create(recipe, shape, model, &refused);
     if (status != ICL_OK)
@@ -194,11 +198,14 @@ done:
 
 icl_status icl_model_file_recipe(const char *path, icl_recipe **recipe, icl_error *error) {
     icl_safetensors *file = NULL;
+    icl_recipe *known = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_safetensors_read(path, &file, error));
-    ICL_TRY(describe(file, path, recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&known, error));
+    ICL_TRY(describe(file, path, known, recipe, error));
 done:
+    icl_recipe_destroy(&known);
     icl_safetensors_destroy(&file);
     return status;
 }
@@ -248,16 +255,9 @@ static icl_status check_keys(const icl_safetensors *file, const char *path, cons
     return ICL_OK;
 }
 
-/* Returns whether no recipe can name the model's family. */
-static bool is_own_family(const icl_model *model) {
-    const icl_recipe_key *key;
-
-    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++)
-        for (const icl_choice *choice = key->choices; choice && choice->word; choice++)
-            if (strcmp(key->section, "model") == 0 && strcmp(key->name, "family") == 0 &&
-                strcmp(choice->word, model->family->name) == 0)
-                return false;
-    return true;
+/* Returns whether the recipe cannot name the model's family. */
+static bool is_own_family(const icl_recipe *recipe, const icl_model *model) {
+    return !icl_recipe_object(recipe, "model", "family", model->family->name);
 }
 
 /* ---- Starting from it ---- */
@@ -306,11 +306,11 @@ icl_status icl_model_file_start(const char *path, const icl_recipe *recipe, cons
     ICL_TRY(check_shape(file, path, &model->shape, error));
     if (find_metadata(file, "model", "family"))
         ICL_TRY(check_keys(file, path, recipe, model, error));
-    if (!find_metadata(file, "model", "family") || is_own_family(model)) {
+    if (!find_metadata(file, "model", "family") || is_own_family(recipe, model)) {
         ICL_TRY(read_tensors(path, file, model, values, error));
         goto done;
     }
-    ICL_TRY(create_described(file, path, &from, error));
+    ICL_TRY(create_described(file, path, recipe, &from, error));
     if (same_layout(from, model)) {
         ICL_TRY(read_tensors(path, file, model, values, error));
         goto done;

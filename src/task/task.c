@@ -12,10 +12,7 @@
 /* The most numbers of a piece. */
 #define MOST_NUMBERS ((size_t)1 << 24)
 
-#define POINT_TO(word, family) &family,
-static const icl_task_family *const families[] = {ICL_TASK_FAMILIES(POINT_TO)};
-
-#define CHOOSE(word, family) {word, ICL_AT_##family, family##_keys},
+#define CHOOSE(word, family) {word, ICL_AT_##family, family##_keys, &family},
 static const icl_choice family_words[] = {ICL_TASK_FAMILIES(CHOOSE){0}};
 
 #define KEY(field) ICL_KEY("task", icl_task_keys, field)
@@ -153,7 +150,7 @@ icl_status icl_task_create(const icl_recipe *recipe, icl_task **task, icl_error 
     *task = NULL;
     if (status != ICL_OK)
         return status;
-    return icl_task_create_with(families[icl_task_keys_read(recipe).family], recipe, task, error);
+    return icl_task_create_with(icl_recipe_object(recipe, ICL_TASK_KEY(family), NULL), recipe, task, error);
 }
 
 void icl_task_destroy(icl_task **task) {

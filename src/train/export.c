@@ -139,7 +139,7 @@ icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error 
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "exported parameters", &values, error));
     ICL_TRY(icl_allocate(count, sizeof *tensors, "exported parameters", &tensors, error));
     ICL_TRY(describe(&trainer->problem, &about, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_tensor_read(icl_trainer_evaluated(trainer), values, error));
     for (size_t i = 0; i < count; i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
         tensors[i] = (icl_named_tensor){
@@ -168,7 +168,7 @@ icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl
     if (parts->task)
         own[count++] = (icl_recipe_own){"task", parts->task->name, parts->task->keys};
     if (parts->model)
-        own[count++] = (icl_recipe_own){"model", parts->model->name, NULL};
+        own[count++] = (icl_recipe_own){"model", parts->model->name, parts->model->keys};
     ICL_TRY(icl_recipe_write_own(trainer->problem.recipe, own, count, &recipe, error));
     for (size_t i = 0; i < count; i++)
         ICL_TRY(

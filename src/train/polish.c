@@ -44,7 +44,8 @@ static double sequences_of_budget(const icl_training_settings *settings) {
 }
 
 bool icl_trainer_is_cheap(const icl_trainer *trainer) {
-    return icl_trainer_has_objective(trainer) && icl_model_size(trainer->problem.model) <= CHEAP_SIZE &&
+    return icl_trainer_has_objective(trainer) && trainer->problem.settings.average == 0 &&
+           icl_model_size(trainer->problem.model) <= CHEAP_SIZE &&
            sequences_of_budget(&trainer->problem.settings) >= CHEAP_SEQUENCES;
 }
 

@@ -75,7 +75,7 @@ static void test_files(tap_run *tap) {
     scratch_open(&scratch);
     scratch_write(&scratch, "base.ini", "[task]\nd = 3\n", 13);
     tap_status(tap, icl_file_write(scratch_path(&scratch, "grid.ini"), text, strlen(text), &error), &error, "a sweep");
-    if (tap_status(tap, icl_sweep_load(scratch_path(&scratch, "grid.ini"), &sweep, &error), &error, "its range"))
+    if (tap_status(tap, icl_sweep_load(scratch_path(&scratch, "grid.ini"), NULL, &sweep, &error), &error, "its range"))
         tap_ok(tap, icl_sweep_cells(sweep) == 3 && strcmp(icl_sweep_value(sweep, 1, 0), "0.02") == 0, "has %s",
                icl_sweep_value(sweep, 1, 0));
     icl_sweep_destroy(&sweep);

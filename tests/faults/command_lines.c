@@ -94,7 +94,7 @@ static icl_status run_command(void *context, char **text, icl_error *error) {
     const size_t count = split(job, line, paths, words);
     stdout = fmemopen(printed, sizeof printed, "w");
     stderr = fmemopen(said, sizeof said, "w");
-    const int code = job->called->command->run((int)count, words);
+    const int code = job->called->command->run(NULL, (int)count, words);
     fclose(stdout);
     fclose(stderr);
     stdout = out;

@@ -108,7 +108,7 @@ static icl_status tell_sweep(void *context, char **text, icl_error *error) {
     icl_text all = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_sweep_load(here->grid, &sweep, error));
+    ICL_TRY(icl_sweep_load(here->grid, NULL, &sweep, error));
     ICL_TRY(icl_sweep_cells(sweep) == 8 ? ICL_OK : icl_fail(error, ICL_ERROR_INPUT, "not eight cells"));
     for (size_t i = 0; i < 8; i++)
         results[i] = (icl_sweep_result){.finished = true, .steps = 2, .mse = 1 + (double)i, .se = .1, .final_loss = 2};

@@ -79,7 +79,7 @@ static void read_sweep(scratch *is, const uint8_t *data, size_t size) {
 
     put(is, "small.ini", (const uint8_t *)recipe, sizeof recipe - 1);
     put(is, "grid.ini", data, length);
-    const icl_status status = icl_sweep_load(file_of(is, "grid.ini"), &sweep, &error);
+    const icl_status status = icl_sweep_load(file_of(is, "grid.ini"), NULL, &sweep, &error);
     if (status != ICL_OK)
         fuzz_promise(status != ICL_ERROR_DEVICE && error.message[0] != '\0' && !strchr(error.message, '\n'),
                      "a grid that is refused has a line that says why");

@@ -72,6 +72,17 @@ if command -v pkg-config >/dev/null; then
             note <"$root/run"
         done
     done
+    # Families in a file, built by the line in it.
+    read -r -a flags <<<"$(PKG_CONFIG_SYSROOT_DIR=$root pkg-config --cflags iclab)"
+    loadable=("${compiler[@]}" -shared -fPIC)
+    [[ $(uname) != Darwin ]] || loadable+=(-undefined dynamic_lookup)
+    "${loadable[@]}" -std=c11 -Wall -Wextra -Werror "$examples/chain.c" \
+        -o "$root/chain.so" "${flags[@]}" >"$root/compile" 2>&1 &&
+        (cd "$root" && "$build/tools/iclab" --with ./chain.so train "$examples/chain.ini" --device cpu --out chain \
+            --set train.steps=5 --set train.warmup=0 --set eval.every=0 --set eval.sequences=50) >"$root/run" 2>&1 &&
+        grep -q '^counts ' "$root/run"
+    ok $? "the example chain builds, and iclab trains on it"
+    note <"$root/compile"
 else
     skip "an outside program builds with pkg-config" "pkg-config is not installed"
 fi

@@ -40,7 +40,7 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, const char *fil
     icl_status status;
 
     scratch_write(scratch, "sweep.ini", file, size);
-    status = icl_sweep_load(scratch_path(scratch, "sweep.ini"), sweep, &error);
+    status = icl_sweep_load(scratch_path(scratch, "sweep.ini"), NULL, sweep, &error);
     if (status == ICL_OK)
         status = icl_sweep_report_write(
             &(icl_sweep_report){.folder = scratch->folder, .sweep = *sweep, .command_line = "iclab sweep it"}, results,
@@ -278,7 +278,7 @@ static void test_cell(tap_run *tap, scratch_folder *scratch) {
     plant(results);
     scratch_write(scratch, "sweep.ini", by_seeds, sizeof by_seeds - 1);
     scratch_write(scratch, "metrics.csv", ICL_METRICS_HEADER "\n", sizeof ICL_METRICS_HEADER);
-    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "sweep.ini"), &sweep, &error), &error, "a sweep")) {
+    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "sweep.ini"), NULL, &sweep, &error), &error, "a sweep")) {
         const icl_sweep_report report = {.folder = scratch->folder, .sweep = sweep, .command_line = "iclab sweep it"};
         tap_status(tap, icl_sweep_cell_report_write(&report, backend, CELL, scratch->folder, &results[CELL], &error),
                    &error, "a cell's report");

@@ -38,7 +38,7 @@ static icl_status load(scratch_folder *scratch, int steps, icl_sweep **sweep, ic
 
     snprintf(text, sizeof text, "[sweep]\nrecipe = base.ini\n[grid]\ntrain.steps = %d\n", steps);
     scratch_write(scratch, "sweep.ini", text, strlen(text));
-    return icl_sweep_load(scratch_path(scratch, "sweep.ini"), sweep, error);
+    return icl_sweep_load(scratch_path(scratch, "sweep.ini"), NULL, sweep, error);
 }
 
 /* Returns the mean of the last `used` losses of metrics.csv; NaN unless it has `rows` rows. */

@@ -124,7 +124,7 @@ static void test_long_names(tap_run *tap, scratch_folder *scratch) {
              list[0], list[0] + 150, list[0] + 250, list[0] + 350, list[1], list[1] + 150, list[1] + 250,
              list[1] + 350);
     scratch_write(scratch, "long.ini", file, strlen(file));
-    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "long.ini"), &sweep, &error), &error,
+    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "long.ini"), NULL, &sweep, &error), &error,
                    "values of 380 characters")) {
         for (size_t i = 0; i < 2; i++)
             tap_status(tap, icl_sweep_cell_name(sweep, i, &names[i], &error), &error, "its name");
@@ -200,7 +200,7 @@ static void test_one_seed(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
 
     scratch_write(scratch, "one.ini", file, strlen(file));
-    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "one.ini"), &sweep, &error), &error, "one seed")) {
+    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "one.ini"), NULL, &sweep, &error), &error, "one seed")) {
         if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "its points"))
             tap_ok(tap,
                    points.of[0].error == 4 && points.of[0].se == 2.5 && points.of[1].error == 1 &&
@@ -258,7 +258,7 @@ static void test_quotes(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
 
     scratch_write(scratch, "quotes.ini", file, strlen(file));
-    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "quotes.ini"), &sweep, &error), &error, "quotes") &&
+    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "quotes.ini"), NULL, &sweep, &error), &error, "quotes") &&
         tap_status(tap, icl_sweep_write_texts(sweep, results, &texts, &error), &error, "their table"))
         tap_ok(tap, strstr(texts.cells_csv, "\n\"a, \"\"b\"\"\",3,") && strstr(texts.cells_csv, "\n\"c\"\"d\",4,"),
                "CSV: quotes are doubled: %.12s", strchr(texts.cells_csv, '\n') + 1);
@@ -302,7 +302,7 @@ int main(void) {
     scratch_open(&scratch);
     scratch_write(&scratch, "base.ini", base, strlen(base));
     scratch_write(&scratch, "sweep.ini", text, strlen(text));
-    if (tap_status(&tap, icl_sweep_load(scratch_path(&scratch, "sweep.ini"), &sweep, &error), &error,
+    if (tap_status(&tap, icl_sweep_load(scratch_path(&scratch, "sweep.ini"), NULL, &sweep, &error), &error,
                    "a sweep's file, its recipe beside it")) {
         test_grid(&tap, sweep);
         test_table(&tap, sweep);

@@ -14,7 +14,7 @@ static int run(const char *line, char *text, size_t size) {
     for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
         words[count++] = at;
     captured to = capture_begin(stdout);
-    const int code = command_compare.run(count, words);
+    const int code = command_compare.run(NULL, count, words);
     capture_end(&to, text, size);
     return code;
 }

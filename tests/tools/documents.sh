@@ -81,7 +81,7 @@ offers() { # LINE WORD...
     [[ $status -eq 0 ]] || note <<<"$found"
 }
 
-same <(completed 'iclab ' | sort) <(printf '%s\n' --help --version "$@" | sort) "bash: the commands"
+same <(completed 'iclab ' | sort) <(printf '%s\n' --help --version --with "$@" | sort) "bash: the commands"
 for command in "$@"; do
     same <(completed "iclab $command --" | sort) <(options "$command" | sort) "bash: every option of $command"
 done
@@ -90,6 +90,9 @@ touch "$work/here/own.ini" "$work/here/own.csv" "$work/here/recipes/named.ini"
 cd "$work/here" || exit 1
 export ICLAB_RECIPES=$work/here/recipes
 offers 'iclab tr' train
+offers 'iclab --with own.so tr' train
+offers 'iclab --with own.so train ' named
+offers 'iclab --with ow' own.csv
 offers 'iclab train ' named own.ini runs
 offers 'iclab train nam' named
 offers 'iclab eval ru' runs
@@ -131,7 +134,7 @@ if command -v zsh >/dev/null; then
             source "$SCRIPT"' zsh "$@"
     }
     export SCRIPT=$completions/_iclab
-    same <(asked "$ICLAB" '' | cut -d: -f1) <(printf '%s\n' --help --version "$@") "zsh: the commands"
+    same <(asked "$ICLAB" '' | cut -d: -f1) <(printf '%s\n' --help --version --with "$@") "zsh: the commands"
     grep -q '^train:train a model' < <(asked "$ICLAB" '')
     ok $? "zsh: and what they do"
     for command in "$@"; do

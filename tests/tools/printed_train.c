@@ -342,7 +342,7 @@ static void test_words(tap_run *tap, scratch_folder *scratch) {
     snprintf(recipe, sizeof recipe, "%s", scratch_path(scratch, "own.ini"));
     snprintf(out, sizeof out, "%s", scratch_path(scratch, "said"));
     captured lost = capture_begin(stdout), to = capture_begin(stderr);
-    const int code = command_train.run(COUNT(words), words);
+    const int code = command_train.run(NULL, COUNT(words), words);
     capture_end(&to, text, sizeof text);
     capture_end(&lost, line, sizeof line);
     tap_ok(tap, code == EXIT_DONE && strstr(text, "\niclab: evaluating on 300 fresh sequences\n"),

@@ -28,7 +28,7 @@ static inline int run_words(const subcommand *command, char *line, char *text, s
     for (char *at = strtok_r(line, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
         words[count++] = at;
     captured to = capture_begin(stdout);
-    const int code = command->run(count, words);
+    const int code = command->run(NULL, count, words);
     capture_end(&to, text, size);
     return code;
 }

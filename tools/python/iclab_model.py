@@ -3,6 +3,7 @@
     model = Model("runs/first/model.safetensors")
     y = model.predict(inputs)              # NumPy, in double precision
     y = model.predict(inputs, torch)       # PyTorch, on the device of the inputs and differentiable in them
+    y = model.predict(inputs, torch, own)  # the same of other tensors by these names, in their type, and in them, too
 
     save("runs/mine", tensors, {"task.d": 5, "task.n": 10, "model.family": "sequence", "model.mixer": "delta"})
 
@@ -136,23 +137,23 @@ class Model:
         self.about = {key[6:]: value for key, value in metadata.items() if key.startswith("model.")}
         self.sequence = None
         if self.about["family"] == "sequence":
-            self.sequence = Sequence(self.about, self.tensors, self.shape)
+            self.sequence = Sequence(self.about, self.shape)
             return
         check_regression(path, metadata, self.shape)
         self.d, self.layers, self.heads = int(metadata["task.d"]), int(self.about["layers"]), int(self.about["heads"])
 
-    def matrix(self, layer, head, part):
+    def matrix(self, layer, head, part, xp=numpy, tensors=None):
         """P or Q of one head of a linear transformer, [d + 1, d + 1], whatever the parameterization."""
-        form, d = self.about["parameterization"], self.d
+        form, d, tensors = self.about["parameterization"], self.d, self.tensors if tensors is None else tensors
         name = "AB"["QP".index(part)] if form.startswith("sparse") else part
         own = 0 if self.about["tied"] == "true" else layer
-        given = self.tensors.get(f"layer.{own}.head.{head}.{name}")
+        given = tensors.get(f"layer.{own}.head.{head}.{name}")
         if form == "full":
             return given
         if form == "diag+lowrank":
             r = len(given) // 2
-            return numpy.diag(given[0]) + given[1 : 1 + r].T @ given[1 + r :]
-        matrix = numpy.zeros((d + 1, d + 1))
+            return xp.diag(given[0]) + given[1 : 1 + r].T @ given[1 + r :]
+        matrix = put(numpy.zeros((d + 1, d + 1)), next(iter(tensors.values())), xp)
         if form.startswith("sparse"):
             matrix[:d, :d] = 0 if given is None else given
             matrix[d, d] = part == "P"
@@ -161,23 +162,26 @@ class Model:
             matrix[d, d] = given[1] if len(given) > 1 else 0
         return matrix
 
-    def predict(self, inputs, xp=numpy):
+    def predict(self, inputs, xp=numpy, tensors=None):
         if self.sequence:
-            outputs = self.sequence.predict(inputs, xp)
+            self.sequence.check(inputs)
+        own, inputs = prepare(inputs, self.tensors if tensors is None else tensors, self.shape, xp)
+        if self.sequence:
+            outputs = self.sequence.predict(inputs, own, xp)
             return outputs[:, 0, 0] if is_regression(self.shape) else outputs
-        z = xp.asarray(inputs, dtype=xp.float64)
+        z = inputs
         check_shape(tuple(z.shape), self.shape, any_length=True)
         n, d = z.shape[1] - 1, self.d
         softmax = lambda s: (lambda e: e / e.sum(-1)[..., None])(xp.exp(s - xp.amax(s, -1)[..., None]))
         if self.about["family"] == "softmax":
-            scores = xp.einsum("bje,ef,bf->bj", z[:, :n, :d], put(self.tensors["M"], z, xp), z[:, n, :d])
+            scores = xp.einsum("bje,ef,bf->bj", z[:, :n, :d], own["M"], z[:, n, :d])
             weights = scores / n if self.about["attention"] == "linear" else softmax(scores)
             return xp.einsum("bj,bj->b", weights, z[:, :n, d])
         weigh = {"raw": lambda s: s, "mean": lambda s: s / n, "softmax": softmax}[self.about["scale"]]
         for layer in range(self.layers):
             after = z
             for head in range(self.heads):
-                P, Q = (put(self.matrix(layer, head, part), z, xp) for part in "PQ")
+                P, Q = (self.matrix(layer, head, part, xp, own) for part in "PQ")
                 weights = weigh(xp.einsum("bje,ef,bif->bij", z[:, :n], Q, z))
                 after = after + xp.einsum("bij,bje,fe->bif", weights, z[:, :n], P)
             z = after
@@ -188,8 +192,25 @@ class Model:
 
 
 def put(array, like, xp):
-    """A NumPy array where `like` is."""
-    return array if xp is numpy else xp.asarray(array, device=like.device)
+    """A NumPy array where `like` is, and of its type."""
+    return array if xp is numpy else xp.asarray(array, device=like.device, dtype=like.dtype)
+
+
+def prepare(inputs, tensors, shape, xp):
+    """The parameters where the inputs are, of the file in double precision, and the inputs, with a type that fits;
+    inputs without a place, as arrays of NumPy, go to that of the parameters."""
+    first, is_symbols = next(iter(tensors.values())), int(shape["symbols"]) > 0
+    is_file = isinstance(first, numpy.ndarray)
+    kind = xp.int64 if is_symbols else xp.float64 if is_file else first.dtype
+    if xp is numpy:
+        return tensors, numpy.asarray(inputs, kind)
+    if is_file or hasattr(inputs, "device"):
+        inputs = xp.asarray(inputs, dtype=kind)
+    else:
+        inputs = xp.asarray(inputs, dtype=kind, device=first.device)
+    if is_file:
+        tensors = {name: xp.asarray(values, device=inputs.device) for name, values in tensors.items()}
+    return tensors, inputs
 
 
 def relu(x, xp):
@@ -265,7 +286,8 @@ def before_decay(key, decay, xp):
 def solve(matrix, right, iterations, xp):
     """matrix^-1 right by so many conjugate gradient steps from right / diag(matrix)."""
     multiply = lambda vector: xp.einsum("bhij,bhj->bhi", matrix, vector)
-    divide = lambda a, b: (a / xp.clip(b, 1e-300, None))[..., None]
+    least = 1e-300 if right.dtype == xp.float64 else 1e-37
+    divide = lambda a, b: (a / xp.clip(b, least, None))[..., None]
     x = right / xp.einsum("bhii->bhi", matrix)
     residual = right - multiply(x)
     direction, square = residual, (residual**2).sum(-1)
@@ -301,7 +323,7 @@ DEFAULTS = {
     "normalizer": "false", "gate_limit": "1", "gate_root": "16", "slots": "0", "mimo_rank": "1",
     "output_norm": "rms",
 }
-ATTENTION = ("softmax", "fox")
+ATTENTION = ("softmax", "labelled", "fox")
 UNIT_KEYS = ("delta", "gated-delta", "delta-product", "mesa", "kda", "gated-delta-2", "preconditioned-delta", "comba")
 UNIT_KEYS += ("titans", "oja")
 SIGMOID_GATES = (*ATTENTION, "kda", "gated-delta-2", "comba")
@@ -310,8 +332,8 @@ SIGMOID_GATES = (*ATTENTION, "kda", "gated-delta-2", "comba")
 class Sequence:
     """model.family = sequence. Formulas: src/model/sequence/, a file for each mixer."""
 
-    def __init__(self, about, tensors, shape):
-        self.about, self.tensors, self.shape = {**DEFAULTS, **about}, tensors, shape
+    def __init__(self, about, shape):
+        self.about, self.shape = {**DEFAULTS, **about}, shape
         self.heads, self.layers = int(self.about["heads"]), int(self.about["layers"])
         words = [word.strip() for word in self.about["mixer"].split(",")]
         self.mixers = [words[i % len(words)] for i in range(self.layers)]
@@ -324,20 +346,20 @@ class Sequence:
     def number(self, key):
         return float(self.about[key])
 
-    def predict(self, inputs, xp):
-        is_symbols = int(self.shape["symbols"]) > 0
+    def check(self, inputs):
         any_length = is_regression(self.shape) and self.about["positions"] != "learned"
         check_shape(tuple(numpy.shape(inputs)), self.shape, any_length)
-        if is_symbols:
+        if int(self.shape["symbols"]) > 0:
             check_symbols(inputs, int(self.shape["symbols"]))
-        inputs = xp.asarray(inputs, dtype=xp.int64 if is_symbols else xp.float64)
-        own = {name: put(values, inputs, xp) for name, values in self.tensors.items()}
-        if is_symbols:
+
+    def predict(self, inputs, own, xp):
+        if int(self.shape["symbols"]) > 0:
             embedded = own["embedding.table"][inputs]
             embedded = embedded * self.number("width") ** 0.5 if self.tied else embedded
         else:
             embedded = inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
         embedded = self.add_positions(embedded, own, xp)
+        self.labels = inputs[:, None, :, -1:] if not is_symbols else None
         z = embedded
         for loop in range(int(self.about["loops"])):
             z = z + embedded if loop > 0 and self.about["injection"] == "true" else z
@@ -514,6 +536,9 @@ class Sequence:
 
     def mix_softmax(self, own, x):
         return self.attend(own, x, "softmax")
+
+    def mix_labelled(self, own, x):
+        return self.attend(own, x, "labelled", -1e4 * (self.labels == 0))
 
     def mix_fox(self, own, x):
         gates = self.sigmoid_gate(own, own.linear("mixer.gate", x), 1, 1)

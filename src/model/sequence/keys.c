@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/recipe_keys.h"
+#include "core/recipe_store.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 #include "model/sequence/sequence.h"
@@ -84,6 +85,8 @@ static const icl_recipe_key keys[] = {
     {KEY(norm), "rms", .choices = norms, .help = "norms of blocks, and before the readout"},
     {KEY(feed_forward), "gelu", .choices = feed_forwards, .help = "what each position computes by itself"},
     {KEY(activation_clip), "0", 0, 1e6, .help = "numbers behind each block are cut to this size; 0: they are not"},
+    {KEY(dropout), "0", 0, 0.99,
+     .help = "share of the numbers that training sets to 0: of the embedding, and of what each part of a block adds"},
     {KEY(readout), "position", .choices = readouts,
      .help = "outputs from each scored position, from the mean over all, or from the last one alone"},
     {KEY(init), "0", 0, 100,
@@ -150,6 +153,16 @@ static unsigned reads_of(const icl_model *model, const icl_sequence *sequence) {
     return reads;
 }
 
+/* Returns whether a mixer of a program's own lists the key. */
+static bool is_listed(const icl_model *model, const icl_sequence *sequence, const char *section, const char *name) {
+    const icl_recipe_key key = {.section = section, .name = name};
+
+    for (size_t i = 0; i < model->layers; i++)
+        if (sequence->layers[i].own && icl_recipe_lists(sequence->layers[i].own->keys, &key))
+            return true;
+    return false;
+}
+
 static icl_status check_readers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *sequence,
                                 icl_error *error) {
     const unsigned reads = reads_of(model, sequence);
@@ -157,7 +170,8 @@ static icl_status check_readers(const icl_recipe *recipe, const icl_model *model
 
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
         const char *expected = icl_recipe_left_default(recipe, readers[i].section, readers[i].name);
-        if ((readers[i].reads & reads) == 0 && expected)
+        if ((readers[i].reads & reads) == 0 && expected &&
+            !is_listed(model, sequence, readers[i].section, readers[i].name))
             return icl_recipe_reject(recipe, readers[i].section, readers[i].name, error,
                                      "%s, its default: no layer reads it, only the mixers %s do", expected,
                                      icl_sequence_mixer_words(readers[i].reads, words, sizeof words));
@@ -282,10 +296,12 @@ static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model,
     const bool negative = sequence->feature_map == ICL_FEATURES_IDENTITY || sequence->feature_map == ICL_FEATURES_TANH;
 
     for (size_t i = 0; i < model->layers; i++) {
-        const icl_sequence_mixer *mixer = sequence->layers[i].mixer;
-        if (!sequence->causal && !mixer->is_two_sided)
+        const icl_sequence_layer *layer = &sequence->layers[i];
+        const icl_sequence_mixer *mixer = layer->mixer;
+        const bool is_two_sided = layer->own ? layer->own->is_two_sided : mixer->is_two_sided;
+        if (!sequence->causal && !is_two_sided)
             return icl_recipe_reject(recipe, NAME(causal), error, "true: the mixer %s of layer %zu has no other form",
-                                     mixer->word, i);
+                                     icl_sequence_word(layer), i);
         if (mixer == &icl_mixer_convolution && sequence->convolution < 2)
             return icl_recipe_reject(recipe, NAME(convolution), error, "at least 2 for the mixer conv");
     }

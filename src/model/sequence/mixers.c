@@ -13,7 +13,7 @@ enum { ICL_SEQUENCE_MIXERS(COUNT) MIXERS };
 #define POINT_TO(name) &icl_mixer_##name,
 static const icl_sequence_mixer *const mixers[MIXERS] = {ICL_SEQUENCE_MIXERS(POINT_TO)};
 
-enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 512 };
+enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 512, MOST_NAMED = MIXERS + 64 };
 
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity) {
     size_t length = 0;
@@ -49,14 +49,21 @@ static const icl_sequence_mixer *find_mixer(const char *word) {
 }
 
 static icl_status refuse(const icl_recipe *recipe, const char *word, icl_error *error) {
-    const char *words[MIXERS];
+    const char *words[MOST_NAMED];
     char text[WORDS_CAPACITY];
+    size_t count = 0;
 
-    for (size_t i = 0; i < MIXERS; i++)
-        words[i] = mixers[i]->word;
+    for (; count < MIXERS; count++)
+        words[count] = mixers[count]->word;
+    icl_sequence_mixer_words(0, text, sizeof text);
+    for (const icl_choice *own = icl_recipe_choices(recipe, NAME(mixer)); own->word && count < MOST_NAMED; own++) {
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, ", %s", own->word);
+        words[count++] = own->word;
+    }
     return icl_recipe_reject(recipe, NAME(mixer), error,
-                             "words of %s, with commas between them: \"%s\" is none; did you mean \"%s\"?",
-                             icl_sequence_mixer_words(0, text, sizeof text), word, icl_nearest(word, words, MIXERS));
+                             "words of %s, with commas between them: \"%s\" is none; did you mean \"%s\"?", text, word,
+                             icl_nearest(word, words, count));
 }
 
 /* Copies the word before the next comma, without blanks around it. Returns what follows the comma, NULL at the end. */
@@ -81,15 +88,16 @@ icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *m
     icl_recipe_read(recipe, &icl_sequence_mixer_keys, &settings);
     for (const char *rest = settings.mixer; rest; count++) {
         rest = next_word(rest, word);
-        const icl_sequence_mixer *mixer = find_mixer(word);
+        const icl_mixer_family *own = icl_recipe_object(recipe, NAME(mixer), word);
+        const icl_sequence_mixer *mixer = own ? &icl_mixer_own : find_mixer(word);
         if (!mixer)
             return refuse(recipe, word, error);
         if (count == model->layers)
             return icl_recipe_reject(recipe, NAME(mixer), error, "at most %zu words, one for each layer",
                                      model->layers);
-        layers[count] = (icl_sequence_layer){.mixer = mixer, .index = count};
+        layers[count] = (icl_sequence_layer){.mixer = mixer, .own = own, .index = count};
     }
     for (size_t i = count; i < model->layers; i++)
-        layers[i] = (icl_sequence_layer){.mixer = layers[i - count].mixer, .index = i};
+        layers[i] = (icl_sequence_layer){.mixer = layers[i - count].mixer, .own = layers[i - count].own, .index = i};
     return ICL_OK;
 }

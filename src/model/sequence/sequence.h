@@ -11,6 +11,7 @@
 #ifndef ICLAB_MODEL_SEQUENCE_H
 #define ICLAB_MODEL_SEQUENCE_H
 
+#include "iclab/mixer_family.h"
 #include "iclab/ops_recurrence.h"
 #include "model/model.h"
 
@@ -87,6 +88,11 @@ typedef struct icl_sequence_layer {
     const struct icl_sequence_mixer *mixer;
     size_t index; /* the block's number, from 0 */
 
+    /* Of a mixer of a program's own; NULL: one of this room. `first`: its parameters' number, from 0. */
+    const icl_mixer_family *own;
+    icl_mixer_block block;
+    size_t first;
+
     icl_sequence_norm mixer_norm, feed_forward_norm;               /* before or after them */
     icl_sequence_parameter query, key, value;                      /* [width, H m], [width, H m], [width, H n] */
     icl_sequence_parameter query_filter, key_filter, value_filter; /* [convolution, channels] */
@@ -141,7 +147,7 @@ typedef struct icl_sequence {
     icl_feed_forward feed_forward;
     icl_readout readout;
     icl_key_norm normalize_keys;
-    double position_base, feed_forward_factor, activation_clip, init; /* clip and init: 0 for none */
+    double position_base, feed_forward_factor, activation_clip, dropout, init; /* clip and init: 0 for none */
     double write_strength, ridge, momentum, gate_limit, gate_root;
 
     size_t hidden;        /* the width of the feed-forward part's hidden layer */
@@ -209,6 +215,7 @@ struct icl_sequence_pass {
     const icl_sequence *sequence; /* the model's state */
     icl_tape *tape;
     const icl_variable *parameters;
+    icl_variable inputs;             /* of this run: [B, T, p], or symbols [B, T] */
     icl_model_memory *memory;        /* the state left by the positions before; NULL: none */
     size_t first_position;           /* the number of this run's first position */
     size_t first_scored, scored;     /* positions of this run whose outputs are wanted */
@@ -226,6 +233,7 @@ icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_te
 typedef struct icl_sequence_builder {
     icl_model *model;
     icl_sequence *sequence;
+    const icl_recipe *recipe;
 } icl_sequence_builder;
 
 typedef struct icl_sequence_mixer {
@@ -243,6 +251,7 @@ typedef struct icl_sequence_mixer {
  * of model.mixer. */
 #define ICL_SEQUENCE_MIXERS(MIXER)                                                                                     \
     MIXER(softmax)                                                                                                     \
+    MIXER(labelled)                                                                                                    \
     MIXER(fox)                                                                                                         \
     MIXER(linear)                                                                                                      \
     MIXER(retention)                                                                                                   \
@@ -269,6 +278,14 @@ typedef struct icl_sequence_mixer {
 #define ICL_DECLARE_MIXER(name) extern const icl_sequence_mixer icl_mixer_##name;
 ICL_SEQUENCE_MIXERS(ICL_DECLARE_MIXER)
 #undef ICL_DECLARE_MIXER
+
+/* The mixer of layers that have one of a program's own (mixer_own.c). */
+extern const icl_sequence_mixer icl_mixer_own;
+
+/* Returns the word of a layer's mixer. */
+static inline const char *icl_sequence_word(const icl_sequence_layer *layer) {
+    return layer->own ? layer->own->name : layer->mixer->word;
+}
 
 /* Reads model.mixer: the mixer of every layer. */
 extern const icl_recipe_group icl_sequence_mixer_keys;

@@ -364,7 +364,7 @@ static void judge_losses(icl_study *study, const icl_study_cell *cell) {
     ICL_JUDGE(study, .quantity = "half squared error of averaged weights",
               .ours = algorithm + numbers[AVERAGE_EXCESS].value, .standard_error = own, .target = algorithm,
               .tolerance = trained_budgets[study->scale].average * algorithm, .criterion = ICL_AT_MOST,
-              .evidence = ICL_READ, .source = "section 3, figure 2",
+              .evidence = ICL_STATED, .source = "section 3, figure 2",
               .note = "learned and constructed weights, halfway");
 }
 

@@ -230,16 +230,15 @@ icl_status icl_grid_keys_add(icl_grid_keys *keys, const icl_recipe_key *row, icl
     return ICL_OK;
 }
 
-icl_status icl_grid_keys_add_recipe(icl_grid_keys *keys, const char *section, icl_error *error) {
-    const icl_recipe_key *known;
-    size_t count = 0;
+icl_status icl_grid_keys_add_recipe(icl_grid_keys *keys, const icl_recipe *recipe, const char *section,
+                                    icl_error *error) {
+    size_t count;
+    const icl_recipe_key *table = icl_recipe_keys(recipe, &count);
 
-    while (icl_recipe_known_key(count))
-        count++;
     if (!keys->names)
         ICL_CHECK(icl_allocate(count, sizeof *keys->names, "keys of a file", &keys->names, error));
-    for (size_t i = 0; (known = icl_recipe_known_key(i)); i++) {
-        snprintf(keys->names[i], ICL_AXIS_NAME, "%s.%s", known->section, known->name);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(keys->names[i], ICL_AXIS_NAME, "%s.%s", table[i].section, table[i].name);
         ICL_CHECK(icl_grid_keys_add(keys, &(icl_recipe_key){section, keys->names[i], ICL_KEY_TEXT, "", 0, 0, NULL, ""},
                                     error));
     }
@@ -260,10 +259,12 @@ static const char *origin_of(const icl_recipe *file, const char *section, const 
 }
 
 icl_status icl_grid_set(const icl_recipe *file, const char *section, icl_recipe *recipe, icl_error *error) {
-    const icl_recipe_key *known;
     char name[ICL_AXIS_NAME];
+    size_t count;
+    const icl_recipe_key *table = icl_recipe_keys(recipe, &count);
 
-    for (size_t i = 0; (known = icl_recipe_known_key(i)); i++) {
+    for (size_t i = 0; i < count; i++) {
+        const icl_recipe_key *known = &table[i];
         snprintf(name, sizeof name, "%s.%s", known->section, known->name);
         const char *origin = origin_of(file, section, name);
         if (origin)
@@ -294,13 +295,14 @@ done:
     return status;
 }
 
-icl_status icl_grid_load_recipe(const char *file_path, const char *name, icl_recipe **recipe, icl_error *error) {
+icl_status icl_grid_load_recipe(const char *file_path, const char *name, const icl_families *families,
+                                icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *created = NULL;
     char *path = NULL;
 
     ICL_TRY(find_recipe(file_path, name, &path, error));
-    ICL_TRY(icl_recipe_create_complete(&created, error));
+    ICL_TRY(icl_recipe_create_with(families, &created, error));
     ICL_TRY(icl_recipe_load(created, path, error));
     *recipe = created;
     created = NULL;
@@ -357,16 +359,14 @@ static bool is_seed(const icl_recipe_key *key) {
 }
 
 static icl_status read_axes(icl_sweep *sweep, const icl_grid_source *source, icl_error *error) {
-    const icl_recipe_key *known;
-    size_t keys = 0;
+    size_t keys;
+    const icl_recipe_key *table = icl_recipe_keys(sweep->base, &keys);
 
-    while (icl_recipe_known_key(keys))
-        keys++;
     ICL_CHECK(icl_allocate(keys + 1, sizeof *sweep->axes, "axes of a sweep", &sweep->axes, error));
     for (int seed = 0; seed < 2; seed++)
-        for (size_t i = 0; (known = icl_recipe_known_key(i)); i++)
-            if (is_seed(known) == (seed == 1))
-                ICL_CHECK(read_axis(sweep, source, known, error));
+        for (size_t i = 0; i < keys; i++)
+            if (is_seed(&table[i]) == (seed == 1))
+                ICL_CHECK(read_axis(sweep, source, &table[i], error));
     if (sweep->axis_count == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s: no grid: expected at least one line such as model.layers = 1, 2 in a section "
@@ -400,28 +400,36 @@ done:
 /* ---- The file, as a recipe of another table of keys: [sweep] recipe, and every recipe key in [set]
  * and in [grid] ---- */
 
-static icl_status read_file(const char *path, icl_grid_keys *keys, icl_recipe **file, icl_error *error) {
-    ICL_CHECK(icl_grid_keys_add(keys, &(icl_recipe_key){"sweep", "recipe", ICL_KEY_TEXT, "", 0, 0, NULL, ""}, error));
-    ICL_CHECK(icl_grid_keys_add_recipe(keys, "set", error));
-    ICL_CHECK(icl_grid_keys_add_recipe(keys, "grid", error));
-    ICL_CHECK(icl_recipe_create(keys->rows, keys->count, file, error));
-    return icl_recipe_load(*file, path, error);
+static icl_status read_file(const char *path, const icl_families *families, icl_grid_keys *keys, icl_recipe **file,
+                            icl_error *error) {
+    icl_recipe *known = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_with(families, &known, error));
+    ICL_TRY(icl_grid_keys_add(keys, &(icl_recipe_key){"sweep", "recipe", ICL_KEY_TEXT, "", 0, 0, NULL, ""}, error));
+    ICL_TRY(icl_grid_keys_add_recipe(keys, known, "set", error));
+    ICL_TRY(icl_grid_keys_add_recipe(keys, known, "grid", error));
+    ICL_TRY(icl_recipe_create(keys->rows, keys->count, file, error));
+    ICL_TRY(icl_recipe_load(*file, path, error));
+done:
+    icl_recipe_destroy(&known);
+    return status;
 }
 
-icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error) {
+icl_status icl_sweep_load(const char *path, const icl_families *families, icl_sweep **sweep, icl_error *error) {
     static const char *const set[] = {"set", NULL}, *const grid[] = {"grid", NULL};
     icl_status status = ICL_OK;
     icl_grid_keys keys = {0};
     icl_recipe *file = NULL, *base = NULL;
 
-    ICL_TRY(read_file(path, &keys, &file, error));
+    ICL_TRY(read_file(path, families, &keys, &file, error));
     const char *name = icl_recipe_text(file, "sweep", "recipe");
     if (name[0] == '\0')
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
                          "%s: no sweep.recipe: expected recipe = NAME, the recipe to sweep, in a section "
                          "[sweep]",
                          path));
-    ICL_TRY(icl_grid_load_recipe(path, name, &base, error));
+    ICL_TRY(icl_grid_load_recipe(path, name, families, &base, error));
     ICL_TRY(icl_grid_set(file, "set", base, error));
     status = icl_grid_read(&(icl_grid_source){path, file, grid, set, base, name}, sweep, error);
 done:

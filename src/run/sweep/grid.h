@@ -60,16 +60,19 @@ typedef struct icl_grid_keys {
     size_t count, capacity;
 } icl_grid_keys;
 
-/* Add a key, or all keys of recipes as texts in a section, which must outlive the table. Release it in any case. */
+/* Add a key, or all keys of the recipe, always the same, as texts in a section, which must outlive the table. Release
+ * it in any case. */
 icl_status icl_grid_keys_add(icl_grid_keys *keys, const icl_recipe_key *row, icl_error *error);
-icl_status icl_grid_keys_add_recipe(icl_grid_keys *keys, const char *section, icl_error *error);
+icl_status icl_grid_keys_add_recipe(icl_grid_keys *keys, const icl_recipe *recipe, const char *section,
+                                    icl_error *error);
 void icl_grid_keys_release(icl_grid_keys *keys);
 
 /* Gives the recipe the values that a section of the file has. ICL_ERROR_INPUT names file and line. */
 icl_status icl_grid_set(const icl_recipe *file, const char *section, icl_recipe *recipe, icl_error *error);
 
-/* Loads the recipe that a file names: a file next to it, or what iclab train finds by that name. */
-icl_status icl_grid_load_recipe(const char *file_path, const char *name, icl_recipe **recipe, icl_error *error);
+/* Loads the recipe that a file names: a file next to it, or what iclab train finds by that name; with the families. */
+icl_status icl_grid_load_recipe(const char *file_path, const char *name, const icl_families *families,
+                                icl_recipe **recipe, icl_error *error);
 
 /* The place from which a grid is read. */
 typedef struct icl_grid_source {

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "iclab/backend.h"
+#include "iclab/families.h"
 #include "iclab/ranks.h"
 #include "iclab/recipe.h"
 #include "iclab/status.h"
@@ -32,9 +33,10 @@ typedef struct icl_sweep icl_sweep;
 
 /* ---- The grid (grid.c) ---- */
 
-/* Reads a sweep's file. ICL_ERROR_INPUT names file, line and what was expected: for keys that do not exist, empty
- * lists, values that are listed twice or that the key does not take. */
-icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error);
+/* Reads a sweep's file, with the families of a program (NULL: none), which must outlive it. ICL_ERROR_INPUT names file,
+ * line and what was expected: for keys that do not exist, empty lists, values that are listed twice or that the key
+ * does not take. */
+icl_status icl_sweep_load(const char *path, const icl_families *families, icl_sweep **sweep, icl_error *error);
 void icl_sweep_destroy(icl_sweep **sweep);
 
 /* Returns the base recipe's name as the file has it. */

@@ -4,6 +4,7 @@
     run.metrics["loss"], run.evaluation["half_adjusted"]
     run.predict(features, targets, fresh)["model"]
     iclab.sample("quickstart", 64).inputs
+    iclab.train(task=iclab.Task(sample, shape)), iclab.train(data=array), iclab.module(run)
 
 The page tools/reference/python.md begins with what one needs first. Failures are exceptions with the library's line.
 """
@@ -14,19 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from iclab_model import Model
 
+from . import tape
 from ._devices import Device, devices, open_device
 from ._library import version as _version
 from .comparison import Comparison, compare, compare_training
 from .errors import DeviceError, DivergedError, Error, FileError, InputError, InterruptedTraining, OutOfMemoryError
 from .evaluation import Evaluation
 from .experiments import Evaluations, Inspection, Sweep, evaluate_over, generate, inspect, sweep
-from .models import convert, load, save, state_dict
+from .models import convert, load, module, save, state_dict
+from .mixers import Block, Constants, Matrix, Mixer, Pass
+from .own_data import task_of_data
+from .own_tasks import Task
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
 from .regression import Regression, regress
 from .reproductions import Reproduction, reproduce, reproductions
 from .runs import Run, evaluate, predict
 from .tables import Table, example_table
+from .tape import Variable
 from .tasks import Batch, TaskShape, sample, task_shape
 from .tidying import read_table
 from .training import Progress, resume, train
@@ -38,7 +44,9 @@ __version__ = _version()
 
 __all__ = [
     "Batch",
+    "Block",
     "Comparison",
+    "Constants",
     "Device",
     "DeviceError",
     "DivergedError",
@@ -50,8 +58,11 @@ __all__ = [
     "InputError",
     "Inspection",
     "InterruptedTraining",
+    "Matrix",
+    "Mixer",
     "Model",
     "OutOfMemoryError",
+    "Pass",
     "Prediction",
     "Progress",
     "Recipe",
@@ -61,7 +72,9 @@ __all__ = [
     "Sweep",
     "Table",
     "TableRegressor",
+    "Task",
     "TaskShape",
+    "Variable",
     "compare",
     "compare_training",
     "convert",
@@ -72,6 +85,7 @@ __all__ = [
     "generate",
     "inspect",
     "load",
+    "module",
     "open_device",
     "predict",
     "read_table",
@@ -84,6 +98,8 @@ __all__ = [
     "save",
     "state_dict",
     "sweep",
+    "tape",
+    "task_of_data",
     "task_shape",
     "train",
 ]

@@ -152,10 +152,13 @@ class Declarations:
         return self._result(result), self._parameters(parameters)
 
     def callback(self, name: str, member: str = "") -> Any:
-        """The type of a callback: of a function type, or of a struct's member."""
+        """The type of a callback: of a function type, or of a struct's member. A struct that holds one int, as
+        icl_variable, comes back as that int, in the same register; ctypes has no structs there."""
         if member:
             match = re.search(rf"([\w\s]+[\s*]+)\(\*{member}\)\s*\((.*?)\)\s*(;|$)", self.bodies[name])
             assert match, (name, member)
-            return ctypes.CFUNCTYPE(self._result(match[1]), *self._parameters(match[2]))
+            result = self._result(match[1])
+            is_variable = isinstance(result, type) and issubclass(result, ctypes.Structure)
+            return ctypes.CFUNCTYPE(ctypes.c_int if is_variable else result, *self._parameters(match[2]))
         result, parameters = self.signature(name)
         return ctypes.CFUNCTYPE(result, *parameters)

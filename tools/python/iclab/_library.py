@@ -63,6 +63,26 @@ declared = Declarations(headers)
 constants = declared.constants
 _loaded = ctypes.CDLL(str(path))
 _functions: dict[str, Any] = {}
+_raised: dict[str, BaseException] = {}  # by Python functions that the library called, under what it was told
+
+
+def remember(label: str, raised: BaseException) -> str:
+    """Keeps what a function that the library called raised, for the call that led there; returns the line for it."""
+    line = " ".join(f"{label}: {type(raised).__name__}: {raised}".split())[:2000]
+    while len(_raised) > 16:  # of calls that never came back to Python
+        del _raised[next(iter(_raised))]
+    _raised[line] = raised
+    return line
+
+
+def _cause(message: str) -> BaseException | None:
+    """What Python raised below a call that failed with this message. Ctrl-C goes on as it is."""
+    for line in [line for line in _raised if line in message]:
+        cause = _raised.pop(line)
+        if not isinstance(cause, Exception):
+            raise cause
+        return cause
+    return None
 
 
 def function(name: str) -> Any:
@@ -79,7 +99,8 @@ def call(name: str, *arguments: Any) -> None:
     error = struct("icl_error")
     status = function(name)(*arguments, ctypes.byref(error))
     if status != constants["ICL_OK"]:
-        raise errors.failure(status, error.message.decode("utf-8", "replace"))
+        message = error.message.decode("utf-8", "replace")
+        raise errors.failure(status, message) from _cause(message)
 
 
 def call_until(stop: ctypes.c_int, name: str, *arguments: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes
+from typing import Any, Sequence
 
 import numpy
 
@@ -23,6 +24,12 @@ def read(tensor: Any, is_double: bool) -> numpy.ndarray[Any, Any]:
     values = numpy.empty(shape_of(tensor), numpy.float64 if is_double else numpy.float32)
     library.call("icl_tensor_read_double" if is_double else "icl_tensor_read", tensor, pointer(values))
     return values
+
+
+def create(backend: Any, shape: Sequence[int], place: Any) -> None:
+    """A new tensor of the library where `place` is."""
+    sizes = (ctypes.c_size_t * max(len(shape), 1))(*shape)
+    library.call("icl_tensor_create", backend, len(shape), sizes, ctypes.byref(place))
 
 
 def write(tensor: Any, values: numpy.ndarray[Any, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Union
 
 import numpy
 
@@ -18,6 +18,10 @@ from .recipes import Recipe
 from .runs import Folder, Run
 from .tasks import task_shape
 
+if TYPE_CHECKING:
+    from .torch_module import Module
+
+
 def load(source: Folder) -> iclab_model.Model:
     """The model of a run or of a .safetensors file, which NumPy and PyTorch evaluate."""
     if isinstance(source, Run):
@@ -26,9 +30,30 @@ def load(source: Folder) -> iclab_model.Model:
     return iclab_model.Model(path / "model.safetensors" if path.is_dir() else path)
 
 
-def save(folder: str | os.PathLike[str], tensors: Mapping[str, Any], recipe: Recipe | Mapping[str, Any]) -> Run:
-    """A folder that evaluate, predict and the command take as a run, of arrays or PyTorch tensors by iclab's names.
-    Matrices are [inputs, outputs], the transpose of torch.nn.Linear's."""
+def module(source: Folder, dtype: Any = "float32") -> Module:
+    """The model of a run or of a .safetensors file as a module of PyTorch, whose parameters train in float32 or
+    float64: iclab.save takes it back."""
+    try:
+        from .torch_module import Module
+    except ImportError as failure:
+        raise InputError(f"module: {failure}: expected the package torch") from None
+    return Module(source, dtype)
+
+
+def save(
+    folder: str | os.PathLike[str],
+    tensors: Union[Mapping[str, Any], Module],
+    recipe: Recipe | Mapping[str, Any] | None = None,
+) -> Run:
+    """A folder that evaluate, predict and the command take as a run, of a module that iclab.module made, or of arrays
+    or PyTorch tensors by iclab's names, for which `recipe` says what they are. Matrices are [inputs, outputs], the
+    transpose of torch.nn.Linear's. Numbers are rounded to single precision."""
+    if recipe is None:
+        recipe = getattr(tensors, "recipe", None)
+    if hasattr(tensors, "tensors"):
+        tensors = tensors.tensors()
+    if recipe is None:
+        raise InputError("recipe = None: expected one, which says what the tensors are, or a module of iclab.module")
     path, made = pathlib.Path(folder), Recipe(recipe)
     if not isinstance(tensors, Mapping):
         raise InputError(f"tensors of type {type(tensors).__name__}: expected a mapping of names to arrays")

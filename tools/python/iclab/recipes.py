@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from typing import Any, Iterator, Mapping, Union
 
 import numpy
 
 from . import _library as library
+from . import _registry as registry
 from ._devices import Handle
 from .errors import InputError
 from .tables import Table
@@ -25,6 +27,11 @@ def _known() -> list[Any]:
 
 
 _keys = {f"{library.words(key.section)}.{library.words(key.name)}": key for key in _known()}
+
+
+def known_key(name: str) -> Any:
+    """The library's row of a key."""
+    return _keys[name]
 
 
 def recipe_keys() -> Table:
@@ -78,7 +85,7 @@ class Recipe(Mapping[str, Any]):
             self.name = source.name
             library.call("icl_recipe_clone", source, self._handle.slot)
         else:
-            library.call("icl_recipe_create_complete", self._handle.slot)
+            library.call("icl_recipe_create_with", registry.current(), self._handle.slot)
         if isinstance(source, (str, os.PathLike)):
             self.name = os.fspath(source)
             path = library.take_text("icl_recipe_locate", library.encoded(source))
@@ -105,7 +112,20 @@ class Recipe(Mapping[str, Any]):
         """That of a run's folder."""
         made = cls()
         made.name = library.take_text("icl_run_read_recipe_name", library.encoded(folder))
-        library.call("icl_run_read_recipe", library.encoded(folder), made)
+        try:
+            library.call("icl_run_read_recipe", library.encoded(folder), made)
+        except InputError as failure:
+            if not os.path.exists(os.path.join(folder, registry.SOURCES)):
+                raise
+            words = f"{failure}; {registry.SOURCES} there has the source of what Python trained it with: make it again"
+            raise InputError(words) from None
+        return made
+
+    def without_task(self) -> Recipe:
+        """The same model and training, for another task: all of [task] and the predictors are left out."""
+        sections = re.split(r"^(?=\[)", str(self), flags=re.MULTILINE)
+        made = Recipe.parse("".join(part for part in sections if not part.startswith("[task]")), self.name)
+        made.set(**{"eval.predictors": library.words(known_key("eval.predictors").default_value)})
         return made
 
     @classmethod

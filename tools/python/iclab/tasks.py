@@ -19,15 +19,21 @@ _PURPOSES = ("training", "evaluation", "fitting")
 
 @dataclass(frozen=True)
 class TaskShape:
-    """What a task asks: include/iclab/shape.h."""
+    """What a task asks: include/iclab/shape.h. A sequence has `positions`, each of `inputs` coordinates or one of
+    `symbols`; a model gives `outputs` numbers at each of `scored` positions from `first_scored` on, all others where
+    scored is 0, and the loss compares them with the targets: "squared error", "cross-entropy" or "logistic"."""
 
     positions: int
-    inputs: int
-    symbols: int
-    outputs: int
-    first_scored: int
-    scored: int
-    loss: str
+    inputs: int = 0
+    symbols: int = 0
+    outputs: int = 1
+    first_scored: int = 0
+    scored: int = 0
+    loss: str = "squared error"
+
+    def __post_init__(self) -> None:
+        if self.scored == 0:
+            object.__setattr__(self, "scored", self.positions - self.first_scored)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,13 @@ from typing import Any, Callable, Optional, Union
 
 from . import _arguments as arguments
 from . import _library as library
+from . import _registry as registry
 from ._devices import Device, Handle, open_device
 from ._pictures import Drawing
 from .errors import DivergedError, InputError, InterruptedTraining
 from .evaluation import Evaluation, evaluate
+from .own_data import task_of_data
+from .own_tasks import Task
 from .recipes import Recipe, Source
 from .runs import Run
 
@@ -78,8 +81,10 @@ def _report_to(progress: ProgressCallback) -> Report:
 
 
 def train(
-    recipe: Source,
+    recipe: Source | None = None,
     *,
+    task: Task | None = None,
+    data: Any = None,
     out: str | os.PathLike[str] | None = None,
     device: str | Device | None = None,
     until_step: int | None = None,
@@ -93,13 +98,17 @@ def train(
     numbers as `iclab train`. Keywords change keys of the recipe (Recipe): steps=1000 is train.steps, with a schedule of
     that length.
 
+    task: one of your own (Task), in place of the recipe's. data: what a task is made of: the path of a text, as
+    task.file has it; arrays as task_of_data takes them, inputs or (inputs, targets). With one of these the recipe may
+    be left out: a sequence model, or "text-quick" for a text.
+
     out: the folder; runs/RECIPE-seedN, numbered if it exists, where it is left out. until_step: end behind this step of
     the recipe's schedule, as --steps of the command does. init: the model file to start from. progress: True shows a
     bar, for which tqdm is needed; a function is called in this thread with a Progress after each few steps, and what it
     raises ends the training as Ctrl-C does, after the steps in flight and a checkpoint. Ctrl-C raises
     InterruptedTraining.
     """
-    made = Recipe(recipe, **overrides)
+    made = _recipe_for(recipe, task, data).changed(**overrides)
     report = _report_to(progress)
     if init is not None:
         made.set(**{"train.init": os.fspath(init)})
@@ -111,6 +120,28 @@ def train(
         made.set(**{"train.steps": arguments.count("until_step", until_step, 1, arguments.LARGEST_COUNT)})
     folder = None if out is None else pathlib.Path(os.path.abspath(out))
     return _Session(made, folder, open_device(device), is_resumed=False).run(report, evaluate)
+
+
+def _recipe_for(recipe: Source | None, task: Task | None, data: Any) -> Recipe:
+    if task is not None and data is not None:
+        raise InputError("task and data: expected one of them")
+    if isinstance(data, (str, os.PathLike)):
+        return Recipe("text-quick" if recipe is None else recipe, task__file=os.path.abspath(data))
+    if data is not None:
+        task = task_of_data(*data) if isinstance(data, tuple) else task_of_data(data)
+    if task is None:
+        if recipe is None:
+            raise InputError("recipe = None: expected a recipe, a task or data")
+        return Recipe(recipe)
+    if not isinstance(task, Task):
+        raise InputError(f"task = {task!r}: expected an iclab.Task")
+    if recipe is not None:
+        made = Recipe(recipe).without_task()
+    else:
+        made = Recipe({"model.family": "sequence", **task.recipe})
+        made.name = task.name
+    made.set(**{"task.family": task.name})
+    return made
 
 
 def resume(
@@ -216,6 +247,7 @@ class _Session:
             try:
                 self._claim(folder)
                 library.call("icl_run_create", library.encoded(folder), self.recipe)
+                registry.write_sources(folder, self.recipe.text("task.family"), self.recipe.text("model.mixer"))
                 return
             except InputError:
                 self.claim.release()
