@@ -9,6 +9,7 @@
 #include "options.h"
 #include "prediction.h"
 #include "regression.h"
+#include "task/task.h"
 #include "terminal.h"
 
 #define DEFAULT_SEED  1
@@ -103,10 +104,22 @@ static icl_status check_count(const char *name, const option_count *count, uint6
     return ICL_OK;
 }
 
+/* Refuses the options of models of lines: one of tables is shown all rows, standardized. */
+static icl_status check_without_line(const predict_options *options, icl_error *error) {
+    const char *const given = options->prompts.given ? "--prompts" : options->inputs > 0 ? "--inputs" : NULL;
+
+    if (given)
+        return icl_fail(
+            error, ICL_ERROR_INPUT,
+            "predict: %s without a model of linear regression: expected such a RUN, whose model it concerns", given);
+    return ICL_OK;
+}
+
 /* Refuses the options of a run's model where there is no run. */
 static icl_status check_without_run(const predict_options *options, icl_error *error) {
-    const char *given = options->prompts.given ? "--prompts" : options->inputs > 0 ? "--inputs" : NULL;
+    const char *given = NULL;
 
+    ICL_CHECK(check_without_line(options, error));
     given = options->device.spec ? "--device" : options->device.gemm ? "--gemm" : given;
     given = options->device.precision ? "--precision" : options->device.fast_math ? "--fast-math" : given;
     if (given)
@@ -238,17 +251,19 @@ static icl_status predict_tables(const predict_options *options, const icl_table
     return status;
 }
 
-/* ---- Without a run ---- */
+/* ---- Methods that need no run, and a model of tables ---- */
 
 /* Prints tables for people, or the rows; with --out keeps the result and writes the files. */
-static icl_status show_regression(const predict_options *options, const regression_print *print, icl_error *error) {
+static icl_status show_regression(const predict_options *options, const regression_print *print,
+                                  const icl_backend *backend, icl_error *error) {
     const uint64_t seed = print->seed;
     bool is_undrawn = false;
     icl_status status = ICL_OK;
-    result_writer keep = {.folder = options->out,
-                          .json = options->json,
-                          .quiet = options->device.quiet,
-                          .facts = {.command = "predict", .command_line = options->command_line, .seed = &seed}};
+    result_writer keep = {
+        .folder = options->out,
+        .json = options->json,
+        .quiet = options->device.quiet,
+        .facts = {.command = "predict", .command_line = options->command_line, .backend = backend, .seed = &seed}};
 
     if (!options->json)
         ICL_TRY(print_regression(print, error));
@@ -265,12 +280,15 @@ done:
     return status;
 }
 
-static icl_status predict_without_run(const predict_options *options, const icl_table *table, const icl_table *fresh,
-                                      icl_error *error) {
+/* Predicts by the methods that need no run and, if there is a backend, by the run's model of tables. */
+static icl_status regress_tables(const predict_options *options, const icl_table *table, const icl_table *fresh,
+                                 icl_backend *backend, icl_error *error) {
     progress_printer progress;
     const icl_regression_params params = {
         .table = table,
         .fresh = fresh,
+        .model = backend ? options->folder : NULL,
+        .backend = backend,
         .folds = (size_t)options->folds.value,
         .repeats = (size_t)options->repeats.value,
         .context = (size_t)options->context.value,
@@ -291,12 +309,16 @@ static icl_status predict_without_run(const predict_options *options, const icl_
         fprintf(stderr, "iclab: every row has a target: there is none to predict\n");
     const char *const fill = !outcome->fills ? NULL : options->impute == ICL_IMPUTE_MEAN ? "mean" : "median";
     const regression_print print = {outcome, {table, fresh, fill}, params.seed};
-    status = show_regression(options, &print, error);
+    status = show_regression(options, &print, backend, error);
     icl_regression_outcome_destroy(&outcome);
     return status;
 }
 
 /* ---- Either way ---- */
+
+static bool is_of_tables(const icl_recipe *recipe) {
+    return icl_task_keys_read(recipe).family == ICL_AT_icl_tables_family;
+}
 
 static icl_status predict_by_run(const predict_options *options, const icl_table *table, const icl_table *fresh,
                                  const icl_recipe *recipe, icl_error *error) {
@@ -304,7 +326,10 @@ static icl_status predict_by_run(const predict_options *options, const icl_table
     icl_status status;
 
     ICL_TRY(open_device(&options->device, &backend, error));
-    ICL_TRY(predict_tables(options, table, fresh, recipe, backend, error));
+    if (is_of_tables(recipe))
+        ICL_TRY(regress_tables(options, table, fresh, backend, error));
+    else
+        ICL_TRY(predict_tables(options, table, fresh, recipe, backend, error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
@@ -322,6 +347,8 @@ static icl_status predict(const predict_options *options, icl_error *error) {
         ICL_TRY(icl_recipe_create_complete(&recipe, error));
         ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
         warn_of_missing_list(options->folder);
+        if (is_of_tables(recipe))
+            ICL_TRY(check_without_line(options, error));
     }
     /* Tables are read before a device is opened, which may take a while, so that a bad table is reported at once. */
     ICL_TRY(read_data(options, &table, error));
@@ -330,7 +357,7 @@ static icl_status predict(const predict_options *options, icl_error *error) {
     if (options->folder)
         ICL_TRY(predict_by_run(options, table, fresh, recipe, error));
     else
-        ICL_TRY(predict_without_run(options, table, fresh, error));
+        ICL_TRY(regress_tables(options, table, fresh, NULL, error));
 done:
     icl_table_destroy(&fresh);
     icl_table_destroy(&table);

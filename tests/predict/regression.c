@@ -302,7 +302,7 @@ static void check_scores(tap_run *tap, const icl_table *table) {
     double mses[ICL_METHODS];
     bool is_right = true;
 
-    for (size_t method = 0; method < ICL_METHODS; method++) {
+    for (size_t method = 0; method < ICL_METHOD_MODEL; method++) {
         const icl_regression_score *score = &outcome->scores[method];
         double sum = 0, in_50 = 0, in_80 = 0;
         for (size_t i = 0; i < ROWS; i++) {
@@ -352,7 +352,7 @@ static void check_planted(tap_run *tap) {
     icl_regression_outcome *outcome = hold_out(&table, 5, 1, 100);
     const icl_importance *importances = outcome->importances;
 
-    for (size_t method = 0; method < ICL_METHODS; method++) {
+    for (size_t method = 0; method < ICL_METHOD_MODEL; method++) {
         const icl_regression_score *score = &outcome->scores[method];
         tap_ok(tap, fabs(score->coverage_80 - .8) < .08 && fabs(score->coverage_50 - .5) < .1,
                "%s: intervals of 50 %% and 80 %% hold %.3f and %.3f", icl_method_name((icl_method)method),
@@ -374,7 +374,7 @@ static void check_context(tap_run *tap, const icl_table *table) {
     icl_regression_outcome *all = predict_queries(table, ROWS), *part = predict_queries(table, 10);
     bool is_same = true, differs = true;
 
-    for (size_t method = 0; method < ICL_METHODS; method++) {
+    for (size_t method = 0; method < ICL_METHOD_MODEL; method++) {
         const double a = all->forecasts[method].mean, b = part->forecasts[method].mean;
         if (icl_method_takes_all_rows((icl_method)method))
             is_same = is_same && a == b;

@@ -117,8 +117,8 @@ refuse '1e400.*expected' "a number that no double holds" 'a,y\n1,2\n2,3\n1e400,5
 refuse 'too large a number "1e101": expected magnitudes up to 1e100' "a number whose square could not be summed" \
     'a,y\n1,2\n2,3\n1e101,5\n4,4\n5,7\n'
 refuse '5 rows with a target for 6 folds.*--folds 5' "more folds than rows" 'a,y\n1,2\n2,3\n3,5\n4,4\n5,7\n' --folds 6
-refuse '--prompts without RUN: expected a run' "prompts without a model" 'a,y\n1,2\n' --prompts 3
-refuse '--inputs without RUN: expected a run' "inputs without a model" 'a,y\n1,2\n' --inputs whitened
+refuse '--prompts without a model of linear regression: expected such a RUN' "prompts without a model" 'a,y\n1,2\n' --prompts 3
+refuse '--inputs without a model of linear regression: expected such a RUN' "inputs without a model" 'a,y\n1,2\n' --inputs whitened
 refuse '--device without RUN: expected a run' "a device without a model" 'a,y\n1,2\n' --device ref
 refuse '--gemm without RUN: expected a run' "products without a model" 'a,y\n1,2\n' --gemm native
 refuse '--precision without RUN: expected a run' "a precision without a model" 'a,y\n1,2\n' --precision bf16
