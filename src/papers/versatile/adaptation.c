@@ -236,8 +236,8 @@ static icl_number over_batches(const solved *all, size_t count, batch_quantity *
 /*
  * Theorem 5.2: inputs N(0, I / n) and noise s, n large, so that X^T X is near I and <y, y> near n s^2. A layer with
  * w_yy = c / n and one with w_yx = -b predict b (1 + c s^2) X^T y, ridge regression X^T y / (1 + s^2). They are equal
- * at two levels s_1 and s_2 for c = -1 / (1 + s_1^2 + s_2^2) and b = (1 + s_1^2 + s_2^2) / ((1 + s_1^2) (1 + s_2^2)). Here
- * inputs are N(0, I) and sigma = sqrt(n) s, which is the same problem.
+ * at two levels s_1 and s_2 for c = -1 / (1 + s_1^2 + s_2^2) and b = (1 + s_1^2 + s_2^2) / ((1 + s_1^2) (1 + s_2^2)).
+ * Here inputs are N(0, I) and sigma = sqrt(n) s, which is the same problem.
  *
  * What is left falls as 1 / n. X^T X / n = I + E / sqrt(n) with E |E h|^2 = (d + 1) |h|^2, and <y, y> scatters by a
  * share of sqrt(2 / n), so that n times the relative square distance tends to
@@ -440,8 +440,7 @@ static void judge_diagonal(icl_study *study, const icl_study_cell *cell) {
         ICL_JUDGE(study, .what = ICL_PHRASE("%s, layer %zu", cell->name, layer + 1),
                   .quantity = "share with momentum above 0", ICL_OURS(cell->numbers[POSITIVE + layer]), .target = .05,
                   .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "the optimum has w_xy < 0",
-                  .note =
-                      ICL_PHRASE("median %.3g", cell->numbers[MOMENTUM + layer].value));
+                  .note = ICL_PHRASE("median %.3g", cell->numbers[MOMENTUM + layer].value));
     /* Sums of some hundred rounded products, amplified where weights are small differences. */
     ICL_JUDGE(study, .what = ICL_PHRASE("%s without w_xx, as an iteration", cell->name),
               .quantity = "largest relative distance", ICL_OURS(cell->numbers[ITERATION]), .target = 1e-9,
