@@ -4,8 +4,8 @@
  *
  * The theorem's sums run over the context alone. A layer of a causal mixer also writes its query, v_q k_q^T, and reads
  * that, which is cubic in x_q. If values are of labels alone, the query writes nothing, because its label is 0, and
- * what is left is its gate: a state that decays by constants is read linearly, one that decays by the query's own token,
- * or from which the query erases, is not. With values of whole tokens no mixer is linear.
+ * what is left is its gate: a state that decays by constants is read linearly; one that decays by the query's own
+ * token, or from which the query erases, is not. With values of whole tokens no mixer is linear.
  *
  * Models are as they start, at random: f(a p + b q) is compared with a f(p) + b f(q) behind one context. For a linear
  * transformer with full matrices p and q are context tokens, labels included, too: tokens x + y u stay linear in x and
