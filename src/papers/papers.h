@@ -15,6 +15,7 @@
           "in-context learning\" (arXiv 2306.00297)") \
         STUDY(precondition_theory) STUDY(precondition_rotation) STUDY(precondition_lbfgs) \
         STUDY(precondition_depth) STUDY(precondition_context) STUDY(precondition_minimum) \
+        STUDY(precondition_starts) \
     PAPER("Zhang, Frei, Bartlett 2023, \"Trained transformers learn linear models in-context\" (arXiv " \
           "2306.09927)") \
         STUDY(gradientflow_limit) \
