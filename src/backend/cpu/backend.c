@@ -178,7 +178,7 @@ static void describe(icl_capabilities *capabilities, const HOST(state) * state, 
     icl_host_spec_write(spec, HOST_SPEC, capabilities->spec, sizeof capabilities->spec);
     icl_machine_name(capabilities->name, sizeof capabilities->name);
     snprintf(capabilities->platform, sizeof capabilities->platform, "C");
-    snprintf(capabilities->driver, sizeof capabilities->driver, "%s", ICL_COMPILER);
+    snprintf(capabilities->driver, sizeof capabilities->driver, "%s, %s", ICL_COMPILER, icl_isa_name(state->isa));
     capabilities->kind = ICL_DEVICE_HOST;
     capabilities->element_size = sizeof(real);
     capabilities->compute_units = state->threads;

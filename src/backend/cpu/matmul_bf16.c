@@ -26,10 +26,10 @@ typedef struct bf16_product {
     const HOST(bf16_kernels) * bf16;
     operand out, a, b;
     size_t m, n, k, pairs, panels, row_blocks, inner_batch;
-    size_t parts;       /* pieces of the panels, so that all threads have work */
-    uint32_t *shared_b; /* [panels][pairs][LANES], if all matrices of the batch have the same b; else NULL */
-    uint32_t *own;         /* of each thread: packed a, BLOCK_ROWS * pairs; then b */
-    size_t a_row, a_tile;  /* strides of packed a, see bf16_block */
+    size_t parts;         /* pieces of the panels, so that all threads have work */
+    uint32_t *shared_b;   /* [panels][pairs][LANES], if all matrices of the batch have the same b; else NULL */
+    uint32_t *own;        /* of each thread: packed a, BLOCK_ROWS * pairs; then b */
+    size_t a_row, a_tile; /* strides of packed a, see bf16_block */
     size_t own_size;
     real alpha, beta;
     bool is_direct;  /* the sums are kept in out itself */

@@ -243,9 +243,11 @@ static void multiply(const HOST(bf16_block) * x) {
         if (!is_whole && !x->is_first)
             copy_sums(x, row, square, false);
         if (x->panels == 2)
-            multiply_tiles(x, row, sums, is_whole ? x->sums_row : LANES, is_whole ? x->sums_panel : LANES * LANES, 1, 2);
+            multiply_tiles(x, row, sums, is_whole ? x->sums_row : LANES, is_whole ? x->sums_panel : LANES * LANES, 1,
+                           2);
         else
-            multiply_tiles(x, row, sums, is_whole ? x->sums_row : LANES, is_whole ? x->sums_panel : LANES * LANES, 1, 1);
+            multiply_tiles(x, row, sums, is_whole ? x->sums_row : LANES, is_whole ? x->sums_panel : LANES * LANES, 1,
+                           1);
         if (!is_whole)
             copy_sums(x, row, square, true);
     }
@@ -353,16 +355,16 @@ static void multiply(const HOST(bf16_block) * x) {
 
 const HOST(bf16_kernels) KERNEL(bf16_table) = {
 #ifdef __AMX_BF16__
-                                               .in_tiles = true,
-                                               .begin = begin,
-                                               .end = end,
+    .in_tiles = true,
+    .begin = begin,
+    .end = end,
 #endif
-                                               .pack_rows = pack_rows,
-                                               .pack_columns = pack_columns,
-                                               .multiply = multiply,
-                                               .softmax_forward = KERNEL(bf16_softmax_forward),
-                                               .softmax_backward_queries = KERNEL(bf16_softmax_backward_queries),
-                                               .softmax_backward_keys = KERNEL(bf16_softmax_backward_keys),
-                                               .softmax_backward_sequence = KERNEL(bf16_softmax_backward_sequence),
-                                               .softmax_forward_workspace = KERNEL(bf16_softmax_forward_workspace),
-                                               .softmax_backward_workspace = KERNEL(bf16_softmax_backward_workspace)};
+    .pack_rows = pack_rows,
+    .pack_columns = pack_columns,
+    .multiply = multiply,
+    .softmax_forward = KERNEL(bf16_softmax_forward),
+    .softmax_backward_queries = KERNEL(bf16_softmax_backward_queries),
+    .softmax_backward_keys = KERNEL(bf16_softmax_backward_keys),
+    .softmax_backward_sequence = KERNEL(bf16_softmax_backward_sequence),
+    .softmax_forward_workspace = KERNEL(bf16_softmax_forward_workspace),
+    .softmax_backward_workspace = KERNEL(bf16_softmax_backward_workspace)};
