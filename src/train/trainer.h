@@ -69,7 +69,7 @@ typedef struct icl_trainer_state {
     uint64_t step;         /* steps done */
     icl_tensor parameters; /* [N], the model's flat vector */
     icl_tensor moments[2]; /* [N], the optimizer's */
-    icl_tensor threshold;  /* [1]: where sequences' gradients are cut; 0 before the first step; absent without */
+    icl_tensor threshold;  /* [1]: where sequences' gradients are cut; 0 before step 1; absent without clipping */
     icl_tensor average;    /* [N], of the parameters after each step; absent with train.average = 0 */
     icl_mishaps mishaps;
 
