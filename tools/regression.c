@@ -169,7 +169,8 @@ static icl_status keep_prediction(const regression_print *print, size_t row, res
     icl_json_number(&json, "high_50", best->high_50);
     icl_json_number(&json, "high_80", best->high_80);
     for (size_t i = 0; i < ICL_METHODS; i++)
-        icl_json_number(&json, icl_method_name((icl_method)i), forecasts[i].mean);
+        if (ran(outcome, i))
+            icl_json_number(&json, icl_method_name((icl_method)i), forecasts[i].mean);
     return results_add_to(keep, "predicted", &json, error);
 }
 
@@ -231,7 +232,8 @@ icl_status keep_regression_result(const regression_print *print, result_writer *
 /* ---- Files ---- */
 
 /* Adds the header: line, "target" if there is one, the best method's prediction and intervals, and the methods. */
-static icl_status add_header(const icl_table *table, bool has_target, icl_text *text, icl_error *error) {
+static icl_status add_header(const regression_print *print, const icl_table *table, bool has_target, icl_text *text,
+                             icl_error *error) {
     static const char *const names[] = {"prediction", "low_80", "low_50", "high_50", "high_80"};
 
     ICL_CHECK(table_add_word(table, "line", text, error));
@@ -240,23 +242,24 @@ static icl_status add_header(const icl_table *table, bool has_target, icl_text *
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         ICL_CHECK(icl_text_print(text, error, "%c%s", table->separator, names[i]));
     for (size_t i = 0; i < ICL_METHODS; i++)
-        ICL_CHECK(icl_text_print(text, error, "%c%s", table->separator, icl_method_name((icl_method)i)));
+        if (ran(print->outcome, i))
+            ICL_CHECK(icl_text_print(text, error, "%c%s", table->separator, icl_method_name((icl_method)i)));
     return icl_text_print(text, error, "\n");
 }
 
 /* Adds what the header names behind the target, and ends the row; no numbers if there are no forecasts. */
-static icl_status add_forecasts(const icl_table *table, const icl_forecast *forecasts, icl_method best, icl_text *text,
-                                icl_error *error) {
-    double values[5 + ICL_METHODS];
+static icl_status add_forecasts(const regression_print *print, const icl_table *table, const icl_forecast *forecasts,
+                                icl_text *text, icl_error *error) {
+    const double none = (double)NAN;
+    const icl_forecast nothing = {none, none, none, none, none};
+    const icl_forecast *best = forecasts ? &forecasts[print->outcome->best] : &nothing;
+    double values[5 + ICL_METHODS] = {best->mean, best->low_80, best->low_50, best->high_50, best->high_80};
+    size_t count = 5;
 
     for (size_t i = 0; i < ICL_METHODS; i++)
-        values[5 + i] = forecasts ? forecasts[i].mean : (double)NAN;
-    values[0] = values[5 + best];
-    values[1] = forecasts ? forecasts[best].low_80 : (double)NAN;
-    values[2] = forecasts ? forecasts[best].low_50 : (double)NAN;
-    values[3] = forecasts ? forecasts[best].high_50 : (double)NAN;
-    values[4] = forecasts ? forecasts[best].high_80 : (double)NAN;
-    return table_add_numbers(table, values, sizeof values / sizeof *values, text, error);
+        if (ran(print->outcome, i))
+            values[count++] = forecasts ? forecasts[i].mean : none;
+    return table_add_numbers(table, values, count, text, error);
 }
 
 static icl_status write_heldout(const regression_print *print, const char *folder, icl_error *error) {
@@ -265,12 +268,12 @@ static icl_status write_heldout(const regression_print *print, const char *folde
     icl_text text = {0};
     icl_status status;
 
-    ICL_TRY(add_header(table, true, &text, error));
+    ICL_TRY(add_header(print, table, true, &text, error));
     for (size_t i = 0; i < outcome->labelled; i++) {
         const size_t row = outcome->rows[i];
         ICL_TRY(table_add_line(table, table->lines[row], &text, error));
         ICL_TRY(table_add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
-        ICL_TRY(add_forecasts(table, outcome->heldout + i * ICL_METHODS, outcome->best, &text, error));
+        ICL_TRY(add_forecasts(print, table, outcome->heldout + i * ICL_METHODS, &text, error));
     }
     ICL_TRY(icl_file_write_in(folder, "heldout.csv", text.bytes, text.length, error));
 done:
@@ -286,18 +289,18 @@ static icl_status write_predictions(const regression_print *print, const char *f
     icl_text text = {0};
     icl_status status;
 
-    ICL_TRY(add_header(table, false, &text, error));
+    ICL_TRY(add_header(print, table, false, &text, error));
     for (size_t i = 0; i <= outcome->predicted; i++) {
         const size_t line = i < outcome->predicted ? outcome->lines[i] : SIZE_MAX;
         for (; omission < end && omission->line < line; omission++)
             if (!omission->has_target) {
                 ICL_TRY(table_add_line(table, omission->line, &text, error));
-                ICL_TRY(add_forecasts(table, NULL, outcome->best, &text, error));
+                ICL_TRY(add_forecasts(print, table, NULL, &text, error));
             }
         if (i == outcome->predicted)
             break;
         ICL_TRY(table_add_line(table, line, &text, error));
-        ICL_TRY(add_forecasts(table, outcome->forecasts + i * ICL_METHODS, outcome->best, &text, error));
+        ICL_TRY(add_forecasts(print, table, outcome->forecasts + i * ICL_METHODS, &text, error));
     }
     ICL_TRY(icl_file_write_in(folder, "predictions.csv", text.bytes, text.length, error));
 done:

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "iclab/backend.h"
 #include "iclab/predict.h"
 #include "iclab/table.h"
 
@@ -25,10 +26,11 @@ typedef enum icl_method {
     ICL_METHOD_RIDGE,            /* with the penalty of the least leave-one-out error */
     ICL_METHOD_NEIGHBOURS,       /* the mean of the k nearest rows, k of the least leave-one-out error */
     ICL_METHOD_GAUSSIAN_PROCESS, /* exp(-r^2 / 2 l^2) and noise, of the largest marginal likelihood */
+    ICL_METHOD_MODEL,            /* a model of tables that was trained before (iclab/table_model.h) */
     ICL_METHODS
 } icl_method;
 
-/* "mean", "ridge", "neighbours", "gaussian_process". */
+/* "mean", "ridge", "neighbours", "gaussian_process", "model". */
 ICL_API const char *icl_method_name(icl_method method);
 
 /* Whether the method learns from every row; the others learn from icl_regression_params.context of them at most. */
@@ -53,9 +55,11 @@ typedef struct icl_forecast {
 typedef struct icl_regression_params {
     const icl_table *table;  /* the target is the last column; rows whose target is NaN are not learned from */
     const icl_table *fresh;  /* rows to predict, with the table's features; NULL: the rows without target */
+    const char *model;       /* folder of a run of task.family = tables; NULL: without the model */
+    icl_backend *backend;    /* runs the model; NULL if there is none */
     uint32_t methods;        /* bit k: method k; 0: all. The mean is always among them if rows are held out */
     size_t folds, repeats;   /* 0: the defaults above; folds must be 2 or more */
-    size_t context;          /* the most rows that neighbours and the Gaussian process learn from; 0: as above */
+    size_t context;          /* the most rows that methods learn from that do not take all; 0: as above */
     uint32_t seed;           /* seed of the order of rows and of the choice of `context` rows */
     icl_impute impute;       /* fills in features that are NaN */
     bool without_held_out;   /* predictions only */
@@ -85,6 +89,7 @@ typedef struct icl_regression_outcome {
     size_t features, labelled;                /* features of the table; rows with a target */
     size_t folds, repeats;                    /* how rows were held out; 0: not */
     size_t context;                           /* the most rows of methods that do not take all */
+    size_t most_features;                     /* the model takes; it does not run for tables with more; 0: no model */
     uint32_t methods;                         /* those that ran; the arrays below have NaN for the others */
     icl_method best;                          /* of the least mse; without held-out rows the last that ran */
     icl_standardization standardization;      /* of all labelled rows */
@@ -100,7 +105,8 @@ typedef struct icl_regression_outcome {
 } icl_regression_outcome;
 
 /* Predicts. ICL_ERROR_INPUT for a table that cannot be learned from: as icl_predict for its rows and its target, and
- * for more than ICL_REGRESSION_MAX_FEATURES features. ICL_ERROR_INTERRUPTED when asked to stop. */
+ * for more than ICL_REGRESSION_MAX_FEATURES features; as icl_table_model_load for the model; and if the model alone is
+ * asked for and there is none, or the table has too many features for it. ICL_ERROR_INTERRUPTED when asked to stop. */
 ICL_API icl_status icl_regress(const icl_regression_params *params, icl_regression_outcome **outcome, icl_error *error);
 
 /* NULL is allowed. */
@@ -109,8 +115,8 @@ ICL_API void icl_regression_outcome_destroy(icl_regression_outcome **outcome);
 /* ---- The report (regression_report.c) ---- */
 
 /* Adds warnings about the predictions, a line each, none if all is well: no method is better than the mean of the
- * labels; predictions that are not finite, or farther outside the labels than these span; methods that learn from a part
- * of the rows. `table` is that of the predictions. */
+ * labels; predictions that are not finite, or farther outside the labels than these span; methods that learned from a
+ * part of the rows; a model that the table has too many features for. `table` is that of the predictions. */
 ICL_API icl_status icl_regression_notes(const icl_regression_outcome *outcome, const icl_table *table, icl_text *notes,
                                         icl_error *error);
 

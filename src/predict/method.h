@@ -3,13 +3,16 @@
 #define ICLAB_PREDICT_METHOD_H
 
 #include "iclab/regression.h"
+#include "iclab/table_model.h"
 
 /* Rows to learn from, standardized. Borrowed: they live as long as a fit to them. */
 typedef struct icl_lesson {
     const icl_standardization *standardization; /* of all rows of the split: these, or more */
     size_t rows, features;
-    const double *inputs; /* [rows][features] */
-    const double *labels; /* [rows] */
+    const double *inputs;   /* [rows][features] */
+    const double *labels;   /* [rows] */
+    icl_table_model *model; /* NULL: none */
+    uint32_t seed;
 } icl_lesson;
 
 typedef struct icl_method_functions {
@@ -23,6 +26,7 @@ typedef struct icl_method_functions {
     void (*destroy)(void **fitted);
 } icl_method_functions;
 
-extern const icl_method_functions icl_mean_method, icl_ridge_method, icl_neighbours_method, icl_gaussian_process_method;
+extern const icl_method_functions icl_mean_method, icl_ridge_method, icl_neighbours_method, icl_gaussian_process_method,
+    icl_model_method;
 
 #endif

@@ -13,30 +13,6 @@
 
 /* ---- Checks of a request ---- */
 
-/* Names the option that brings omitted features back. */
-static const char *hint_of_left_out(const icl_table *table) {
-    size_t left_out = 0;
-
-    for (size_t i = 0; i < table->step_count; i++) {
-        if (strstr(table->steps[i].text, "--one-hot"))
-            return "; --one-hot makes columns of text";
-        left_out += strcmp(table->steps[i].what, "left-out") == 0;
-    }
-    return left_out > 0 ? "; --columns takes one that was left out" : "; --separator says what separates columns";
-}
-
-icl_status icl_check_columns(const icl_table *table, const icl_table *fresh, bool with_options, icl_error *error) {
-    const size_t features = table->columns > 0 ? table->columns - 1 : 0;
-
-    if (features == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature%s",
-                        table->name, with_options ? hint_of_left_out(table) : "");
-    if (fresh && fresh->columns != features)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu column%s: expected %zu, the features of %s", fresh->name,
-                        fresh->columns, fresh->columns == 1 ? "" : "s", features, table->name);
-    return ICL_OK;
-}
-
 static icl_status check_features(const icl_predict_params *params, size_t dimension, icl_error *error) {
     const icl_table *table = params->table;
     const size_t features = table->columns - 1;
@@ -51,16 +27,6 @@ static icl_status check_features(const icl_predict_params *params, size_t dimens
     return ICL_OK;
 }
 
-icl_status icl_check_values(const icl_table *table, icl_error *error) {
-    for (size_t i = 0; i < table->rows; i++)
-        for (size_t k = 0; k < table->columns; k++)
-            if (fabs(table->values[i * table->columns + k]) > ICL_TABLE_MAX_VALUE)
-                return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: column %zu: %g: expected a magnitude of at most %g",
-                                table->name, table->lines[i], k + 1, table->values[i * table->columns + k],
-                                ICL_TABLE_MAX_VALUE);
-    return ICL_OK;
-}
-
 /* ICL_ERROR_INPUT names the first error in the request. `dimension` is the d of the model. */
 static icl_status check_request(const icl_predict_params *params, size_t dimension, icl_error *error) {
     ICL_CHECK(icl_check_columns(params->table, params->fresh, !params->without_options, error));
@@ -72,11 +38,6 @@ static icl_status check_request(const icl_predict_params *params, size_t dimensi
         return icl_fail(error, ICL_ERROR_INPUT, "%s: 1 fold: expected 2 or more, or 0 for the default",
                         params->table->name);
     return ICL_OK;
-}
-
-void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end) {
-    *first = count * fold / folds;
-    *end = count * (fold + 1) / folds;
 }
 
 /* ---- Scores ---- */
@@ -131,17 +92,6 @@ done:
     icl_free(&differences);
     return status;
 }
-
-/* ---- Predictions ---- */
-
-/* The most held-out predictions in all: if there are more labelled rows, these are enough. */
-enum { MOST_HELD_OUT = 10000 };
-
-/* The fewest rows that say anything about an error. */
-enum { FEWEST_ROWS = 4 };
-
-/* The squares of smaller differences would underflow in their sum. */
-static const double least_spread = 1e-150;
 
 /* ---- Held-out errors ---- */
 
@@ -254,45 +204,6 @@ done:
 
 /* ---- All of it ---- */
 
-icl_status icl_find_labelled(const icl_table *table, size_t folds, bool with_options, size_t **rows, size_t *count,
-                             icl_error *error) {
-    const size_t target = table->columns - 1;
-    size_t labelled = 0;
-    double least = HUGE_VAL, most = -HUGE_VAL;
-    char hint[48] = "";
-
-    ICL_CHECK(icl_allocate(table->rows, sizeof **rows, "labelled rows", rows, error));
-    for (size_t i = 0; i < table->rows; i++) {
-        const double value = table->values[i * table->columns + target];
-        if (isnan(value))
-            continue;
-        (*rows)[labelled++] = i;
-        least = fmin(least, value);
-        most = fmax(most, value);
-    }
-    *count = labelled;
-    if (labelled < FEWEST_ROWS)
-        return icl_fail(
-            error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d%s%s", table->name, labelled,
-            labelled == 1 ? "" : "s", FEWEST_ROWS, with_options ? " in --data" : "",
-            with_options && table->omission_count > 0 ? "; --impute median keeps those with missing features" : "");
-    if (with_options)
-        snprintf(hint, sizeof hint, ": --folds %zu", labelled);
-    if (labelled < folds)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows%s",
-                        table->name, labelled, folds, hint);
-    if (!(most - least > 1e-12 * fmax(fabs(most), fabs(least))))
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: column %zu (%s): the target is the same in every row: expected one that varies%s",
-                        table->name, table->numbers[target], table->names[target],
-                        with_options ? "; --target names another" : "");
-    if (most - least < least_spread)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: column %zu (%s): the target varies by %g: expected at least %g",
-                        table->name, table->numbers[target], table->names[target], most - least, least_spread);
-    return ICL_OK;
-}
-
 /* Returns the most rows of a fold, or the rows to be predicted if these are more; at least 1. */
 static size_t most_queries(const icl_prediction_run *run) {
     const icl_predict_outcome *outcome = run->outcome;
@@ -300,11 +211,6 @@ static size_t most_queries(const icl_prediction_run *run) {
     const size_t fold = outcome->folds > 0 ? (outcome->labelled + outcome->folds - 1) / outcome->folds : 1;
     const size_t unlabelled = params->fresh ? params->fresh->rows : params->table->rows - outcome->labelled;
     return fold > unlabelled ? fold : unlabelled;
-}
-
-size_t icl_default_repeats(size_t rows, size_t most) {
-    const size_t repeats = MOST_HELD_OUT / rows;
-    return repeats < 1 ? 1 : repeats > most ? most : repeats;
 }
 
 static icl_status prepare(icl_prediction_run *run, icl_error *error) {

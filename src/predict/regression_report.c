@@ -75,6 +75,9 @@ icl_status icl_regression_notes(const icl_regression_outcome *outcome, const icl
             ICL_CHECK(icl_text_print(notes, error, " learned from %zu random rows of %zu\n", outcome->context,
                                      outcome->labelled));
     }
+    if (outcome->most_features > 0 && outcome->features > outcome->most_features)
+        ICL_CHECK(icl_text_print(notes, error, "the model is left out: it takes at most %zu features, not %zu\n",
+                                 outcome->most_features, outcome->features));
     return note_predictions(outcome, table, notes, error);
 }
 

@@ -69,13 +69,13 @@ typedef struct icl_trainer_state {
     uint64_t step;         /* steps done */
     icl_tensor parameters; /* [N], the model's flat vector */
     icl_tensor moments[2]; /* [N], the optimizer's */
-    icl_tensor
-        threshold;      /* [1]: where sequences' gradients are cut; 0 before the first step; absent without clipping */
-    icl_tensor average; /* [N], of the parameters after each step; absent with train.average = 0 */
+    icl_tensor threshold;  /* [1]: where sequences' gradients are cut; 0 before step 1; absent without clipping */
+    icl_tensor average;    /* [N], of the parameters after each step; absent with train.average = 0 */
     icl_mishaps mishaps;
 
     bool diverged;              /* the state is of no use: it is neither trained further nor saved */
     uint64_t start;             /* the start that was chosen, from 1; 0: the trainer's own */
+    icl_basins_seen seen;       /* by the scouts of the starts */
     icl_polish_result polished; /* zero: not polished */
 
     icl_batch batch;            /* of B / slices sequences */
@@ -123,7 +123,6 @@ bool icl_trainer_has_objective(const icl_trainer *trainer);
 
 /* Returns the parameters that predict and are exported: the average if there is one. */
 icl_tensor icl_trainer_evaluated(const icl_trainer *trainer);
-
 /* Waits for `count` steps, the first of which was number first_step (from 1), and reads their measures from history.
  * ICL_ERROR_DIVERGED as in icl_trainer_run. */
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
@@ -166,7 +165,7 @@ typedef struct icl_training_state {
     double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;
 
-/* Allocates memory for the state of this trainer's model. Clear it in any case. */
+/* Allocate memory for the state of this trainer's model, and free it, in any case. */
 icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error);
 void icl_training_state_clear(icl_training_state *state);
 

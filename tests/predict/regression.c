@@ -4,11 +4,15 @@
 
 #include <math.h>
 
+#include "../core/scratch.h"
+#include "iclab/table_model.h"
+#include "iclab/text.h"
 #include "predict/predict.h"
 #include "regressions.h"
+#include "table_run.h"
 #include "tap.h"
 
-enum { QUERIES = 3, MANY = 400 };
+enum { QUERIES = 3, MANY = 400, PLANTED = 7, MATTERS = 5 };
 
 static const double fresh_values[QUERIES * FEATURES] = {104, 0.013, -2, 91, -0.011, -4.5, 140, 0.03, 1};
 
@@ -302,7 +306,7 @@ static void check_scores(tap_run *tap, const icl_table *table) {
     double mses[ICL_METHODS];
     bool is_right = true;
 
-    for (size_t method = 0; method < ICL_METHODS; method++) {
+    for (size_t method = 0; method < ICL_METHOD_MODEL; method++) {
         const icl_regression_score *score = &outcome->scores[method];
         double sum = 0, in_50 = 0, in_80 = 0;
         for (size_t i = 0; i < ROWS; i++) {
@@ -322,37 +326,45 @@ static void check_scores(tap_run *tap, const icl_table *table) {
     icl_regression_outcome_destroy(&outcome);
 }
 
-/* Fills a table of two independent features: y = 3 a + noise. */
+/* Fills a table of independent features: y = 3 x_5 + noise. */
 static icl_table plant(double *values, size_t *lines) {
-    static char name[] = "planted";
+    enum { WIDTH = PLANTED + 1 };
+    static char name[] = "planted", text[WIDTH][2] = {"a", "b", "c", "d", "e", "f", "g", "y"};
+    static char *names[WIDTH];
+    static size_t numbers[WIDTH];
     const icl_random_params normal = {.key = {9, 78, 0}, .distribution = ICL_NORMAL};
 
     for (size_t i = 0; i < MANY; i++) {
-        for (size_t k = 0; k < 2; k++)
-            values[3 * i + k] = (double)icl_random_value(&normal, 3 * i + k);
-        values[3 * i + 2] = 3 * values[3 * i] + (double)icl_random_value(&normal, 3 * i + 2);
+        double *row = values + WIDTH * i;
+        for (size_t k = 0; k < WIDTH; k++)
+            row[k] = (double)icl_random_value(&normal, WIDTH * i + k);
+        row[PLANTED] += 3 * row[MATTERS];
         lines[i] = i + 2;
+    }
+    for (size_t k = 0; k < WIDTH; k++) {
+        names[k] = text[k];
+        numbers[k] = k + 1;
     }
     return (icl_table){.name = name,
                        .rows = MANY,
-                       .columns = 3,
+                       .columns = WIDTH,
                        .values = values,
                        .lines = lines,
-                       .names = all_names,
-                       .numbers = all_numbers};
+                       .names = names,
+                       .numbers = numbers};
 }
 
-/* Var y = 9 + 1, of which 1 is noise; permuting a adds 9 E(a - a')^2 = 18. Four standard errors: of a share .8 (or .5)
- * of 400 rows .02 (.025) each. The increase's own standard error is measured row by row; rows of a fold share a
- * permutation, so that it is an estimate. */
+/* Checks shares and increases. Var y = 9 + 1, of which 1 is noise; permuting x_5 adds 9 E(x - x')^2 = 18. Four standard
+ * errors: of a share .8 (or .5) of 400 rows .02 (.025) each. The increase's own standard error is measured row by row;
+ * rows of a fold share a permutation, so that it is an estimate. Of two folds of 200 rows five features are permuted at
+ * once: x_5 is the first of the second lot. */
 static void check_planted(tap_run *tap) {
-    static double values[MANY * 3];
+    static double values[MANY * (PLANTED + 1)];
     static size_t lines[MANY];
     const icl_table table = plant(values, lines);
-    icl_regression_outcome *outcome = hold_out(&table, 5, 1, 100);
-    const icl_importance *importances = outcome->importances;
+    icl_regression_outcome *outcome = hold_out(&table, 2, 1, 100);
 
-    for (size_t method = 0; method < ICL_METHODS; method++) {
+    for (size_t method = 0; method < ICL_METHOD_MODEL; method++) {
         const icl_regression_score *score = &outcome->scores[method];
         tap_ok(tap, fabs(score->coverage_80 - .8) < .08 && fabs(score->coverage_50 - .5) < .1,
                "%s: intervals of 50 %% and 80 %% hold %.3f and %.3f", icl_method_name((icl_method)method),
@@ -360,11 +372,109 @@ static void check_planted(tap_run *tap) {
     }
     tap_ok(tap, outcome->best == ICL_METHOD_RIDGE && fabs(outcome->scores[1].mse - 1) < 4 * outcome->scores[1].se,
            "ridge finds a line: %g -+ %g", outcome->scores[1].mse, outcome->scores[1].se);
-    tap_ok(tap, fabs(importances[0].increase - 1.8) < 4 * importances[0].se && importances[0].se < 0.2,
-           "the feature that matters: %g -+ %g", importances[0].increase, importances[0].se);
-    tap_ok(tap, fabs(importances[1].increase) < 4 * importances[1].se && importances[1].se < 0.01,
-           "one that does not: %g -+ %g", importances[1].increase, importances[1].se);
+    for (size_t k = 0; k < PLANTED; k++) {
+        const icl_importance *importance = &outcome->importances[k];
+        tap_ok(tap,
+               fabs(importance->increase - (k == MATTERS ? 1.8 : 0)) < 4 * importance->se &&
+                   importance->se < (k == MATTERS ? 0.2 : 0.02),
+               "feature %zu, %s: %g -+ %g", k, k == MATTERS ? "which matters" : "which does not", importance->increase,
+               importance->se);
+    }
     icl_regression_outcome_destroy(&outcome);
+}
+
+/* ---- A model of tables ---- */
+
+static void refuse(tap_run *tap, const icl_regression_params *params, const char *words) {
+    icl_regression_outcome *outcome = NULL;
+    icl_error error = {0};
+    const icl_status status = icl_regress(params, &outcome, &error);
+
+    tap_ok(tap, status == ICL_ERROR_INPUT && !outcome && strstr(error.message, words), "%s", error.message);
+    icl_regression_outcome_destroy(&outcome);
+}
+
+/* Compares the model's forecasts with those of the model when it is asked itself, in the table's units. Both round
+ * standardized numbers to floats, by 6e-8 of these; 1e-5 of the target's deviation leaves the network room to make 100
+ * times that of it. */
+static void check_model(tap_run *tap, icl_backend *device, const char *folder, const icl_table *table) {
+    enum { LEVELS = 4 };
+    static const double probabilities[LEVELS] = {0.1, 0.25, 0.75, 0.9};
+    double values[QUERIES * FEATURES], rows[ROWS * FEATURES], targets[ROWS], means[QUERIES],
+        quantiles[QUERIES * LEVELS];
+    const icl_table fresh = fresh_table(values);
+    icl_regression_params params = {
+        .table = table, .fresh = &fresh, .model = folder, .backend = device, .seed = 4, .repeats = 1};
+    icl_regression_outcome *outcome = NULL;
+    icl_table_model *model = NULL;
+    bool is_same = true;
+
+    tap_need(icl_regress(&params, &outcome, tap_error()));
+    tap_need(icl_table_model_load(device, folder, &model, tap_error()));
+    for (size_t i = 0; i < ROWS; i++) {
+        memcpy(rows + i * FEATURES, table->values + i * COLUMNS, FEATURES * sizeof *rows);
+        targets[i] = table->values[i * COLUMNS + FEATURES];
+    }
+    const icl_table_question question = {.features = FEATURES,
+                                         .known = ROWS,
+                                         .asked = QUERIES,
+                                         .rows = rows,
+                                         .targets = targets,
+                                         .queries = fresh_values,
+                                         .seed = 4};
+    const icl_table_answer answer = {LEVELS, probabilities, means, quantiles};
+    tap_need(icl_table_model_predict(model, &question, &answer, tap_error()));
+    for (size_t i = 0; i < QUERIES; i++) {
+        const icl_forecast *forecast = &outcome->forecasts[i * ICL_METHODS + ICL_METHOD_MODEL];
+        const double limit = 1e-5 * outcome->standardization.deviations[FEATURES], *expected = quantiles + i * LEVELS;
+        is_same = is_same && fabs(forecast->mean - means[i]) < limit && fabs(forecast->low_80 - expected[0]) < limit &&
+                  fabs(forecast->low_50 - expected[1]) < limit && fabs(forecast->high_50 - expected[2]) < limit &&
+                  fabs(forecast->high_80 - expected[3]) < limit;
+    }
+    tap_ok(tap, is_same && outcome->most_features == 4 && isfinite(outcome->scores[ICL_METHOD_MODEL].mse),
+           "a model of tables answers as it does by itself, in its run's units");
+    icl_regression_outcome_destroy(&outcome);
+    icl_table_model_destroy(&model);
+}
+
+/* A table of more features than the model's must do without it; the model alone cannot. */
+static void check_too_wide(tap_run *tap, icl_backend *device, const char *folder) {
+    static double values[MANY * (PLANTED + 1)];
+    static size_t lines[MANY];
+    const icl_table table = plant(values, lines);
+    icl_regression_params params = {
+        .table = &table, .model = folder, .backend = device, .context = 20, .without_importance = true};
+    icl_regression_outcome *outcome = NULL;
+    icl_text notes = {0};
+
+    tap_need(icl_regress(&params, &outcome, tap_error()));
+    tap_need(icl_regression_notes(outcome, &table, &notes, tap_error()));
+    tap_ok(tap,
+           outcome->methods == (1u << ICL_METHOD_MODEL) - 1 &&
+               strstr(notes.bytes, "the model is left out: it takes at most 4 features, not 7"),
+           "a table of more features than the model takes does without it, and says so");
+    icl_regression_outcome_destroy(&outcome);
+    icl_text_release(&notes);
+    params.methods = 1u << ICL_METHOD_MODEL;
+    refuse(tap, &params, "7 features for the model alone: expected at most 4");
+}
+
+static void check_models(tap_run *tap, const icl_table *table) {
+    static const char settings[] =
+        "task.family=tables task.d=4 task.n=10 task.least=4 task.unlabelled=4 task.buckets=12 model.family=sequence "
+        "model.layers=2 model.mixer=labelled model.causal=false model.width=16 model.heads=2 model.init=0.3 "
+        "train.batch=2";
+    icl_backend *device = tap_open_device(tap, "cpu");
+    scratch_folder scratch;
+    char folder[sizeof scratch.path];
+
+    scratch_open(&scratch);
+    snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "tables"));
+    tap_need(make_table_run(device, settings, folder, tap_error()));
+    check_model(tap, device, folder, table);
+    check_too_wide(tap, device, folder);
+    scratch_close(&scratch);
+    icl_backend_close(&device);
 }
 
 /* ---- The context ---- */
@@ -374,7 +484,7 @@ static void check_context(tap_run *tap, const icl_table *table) {
     icl_regression_outcome *all = predict_queries(table, ROWS), *part = predict_queries(table, 10);
     bool is_same = true, differs = true;
 
-    for (size_t method = 0; method < ICL_METHODS; method++) {
+    for (size_t method = 0; method < ICL_METHOD_MODEL; method++) {
         const double a = all->forecasts[method].mean, b = part->forecasts[method].mean;
         if (icl_method_takes_all_rows((icl_method)method))
             is_same = is_same && a == b;
@@ -387,15 +497,6 @@ static void check_context(tap_run *tap, const icl_table *table) {
 }
 
 /* ---- Refusals ---- */
-
-static void refuse(tap_run *tap, const icl_regression_params *params, const char *words) {
-    icl_regression_outcome *outcome = NULL;
-    icl_error error = {0};
-    const icl_status status = icl_regress(params, &outcome, &error);
-
-    tap_ok(tap, status == ICL_ERROR_INPUT && !outcome && strstr(error.message, words), "%s", error.message);
-    icl_regression_outcome_destroy(&outcome);
-}
 
 static void check_refusals(tap_run *tap, icl_table table) {
     static double wide[8 * (ICL_REGRESSION_MAX_FEATURES + 2)];
@@ -447,6 +548,7 @@ int main(void) {
     check_no_leak(&tap, &table);
     check_scores(&tap, &table);
     check_planted(&tap);
+    check_models(&tap, &table);
     check_context(&tap, &table);
     check_refusals(&tap, table);
     return tap_done(&tap);

@@ -16,6 +16,7 @@
 #include "iclab/text.h"
 #include "iclab/train.h"
 #include "recipes.h"
+#include "table_run.h"
 #include "tap.h"
 
 enum { FEATURES = 3, KNOWN = 14, ASKED = 5, LEVELS = 3 };
@@ -28,24 +29,6 @@ typedef struct asked_table {
     double means[ASKED], quantiles[ASKED * LEVELS];
     uint32_t seed;
 } asked_table;
-
-static icl_status make_table_run(icl_backend *backend, const char *overrides, const char *folder, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    char *path = NULL;
-    icl_status status;
-
-    ICL_TRY(make_recipe("", overrides, &recipe, error));
-    ICL_TRY(icl_run_create(folder, recipe, error));
-    ICL_TRY(icl_trainer_create(backend, recipe, &trainer, error));
-    ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &path, error));
-    ICL_TRY(icl_trainer_export(trainer, path, error));
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
-    icl_free(&path);
-    return status;
-}
 
 static void fill(asked_table *table) {
     for (size_t i = 0; i < KNOWN * FEATURES; i++)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # iclab predict without a run: what it prints and writes, rows without targets, and tables that are bad, odd or large:
-# each gives an answer of numbers or one line. Arguments: the command, the folder of data.
+# each gives an answer of numbers or one line. Arguments: the command, the folders of recipes and data.
 set -uo pipefail
 ICLAB=$1
-data=$2
+data=$3
+export ICLAB_RECIPES=$2 ICLAB_DEVICE=cpu
 export OCL_ICD_VENDORS=/nowhere # no driver: none is needed
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
@@ -117,8 +118,8 @@ refuse '1e400.*expected' "a number that no double holds" 'a,y\n1,2\n2,3\n1e400,5
 refuse 'too large a number "1e101": expected magnitudes up to 1e100' "a number whose square could not be summed" \
     'a,y\n1,2\n2,3\n1e101,5\n4,4\n5,7\n'
 refuse '5 rows with a target for 6 folds.*--folds 5' "more folds than rows" 'a,y\n1,2\n2,3\n3,5\n4,4\n5,7\n' --folds 6
-refuse '--prompts without RUN: expected a run' "prompts without a model" 'a,y\n1,2\n' --prompts 3
-refuse '--inputs without RUN: expected a run' "inputs without a model" 'a,y\n1,2\n' --inputs whitened
+refuse '--prompts without a model of linear regression: expected such a RUN' "prompts without a model" 'a,y\n1,2\n' --prompts 3
+refuse '--inputs without a model of linear regression: expected such a RUN' "inputs without a model" 'a,y\n1,2\n' --inputs whitened
 refuse '--device without RUN: expected a run' "a device without a model" 'a,y\n1,2\n' --device ref
 refuse '--gemm without RUN: expected a run' "products without a model" 'a,y\n1,2\n' --gemm native
 refuse '--precision without RUN: expected a run' "a precision without a model" 'a,y\n1,2\n' --precision bf16
@@ -149,6 +150,26 @@ printf 'a,y\n1,2\n2,3\n3,5\n4,6\n5,7\n6,9\n' >"$work/line.csv"
 predict "$work/line.csv" --target y --new "$work/far.csv" --json
 grep -qx '{"note":"1 of 1 predictions for new rows lie far outside the labels, 2 to 9: .*"}' < <(objects note)
 ok $? "a row far away is said to be one"
+
+# ---- A model of tables ----
+run train tables-quick --set task.d=5 --set task.n=12 --set model.layers=1 --set model.width=16 --set model.key_width=7 \
+    --set model.value_width=8 --set model.heads=2 --set train.batch=2 --set train.warmup=0 --set eval.every=0 \
+    --set eval.sequences=4 --steps 2 --quiet --out "$work/tables"
+expect 0 "a model of tables, barely trained"
+run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --repeats 1 --json
+expect 0 "predicts beside the others"
+[[ $(objects predictor | grep -c .) -eq 5 ]] && ! grep -qE 'null|nan|inf' < <(objects predictor) &&
+    grep -q '^{"predictor":"model","rows":47,' "$work/out"
+ok $? "  with a row of its own"
+run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --out "$work/modelled"
+expect 0 "  in a report, too"
+grep -q '^model  *47 ' "$work/out" && grep -q '>model<' "$work/modelled/report.html"
+ok $? "  where it has its row"
+run predict "$work/tables" --quiet --data "$data/states.csv" --target 'Life Exp'
+grep -qx 'the model is left out: it takes at most 5 features, not 7' "$work/out" && ! grep -q '^model ' "$work/out"
+ok $? "a table of too many features does without it, and says so"
+run predict "$work/tables" --data "$data/swiss.csv" --target Fertility --prompts 3
+refused 2 '--prompts without a model of linear regression' "it has no prompts"
 
 # ---- A large table ----
 awk 'BEGIN { print "a,b,y"; for (i = 1; i <= 100000; i++) { a = i * 7919 % 1009 / 1009; b = i * 104729 % 997 / 997

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 from typing import Any, Sequence
 
 import numpy
 
 from . import _arguments as arguments
 from . import _library as library
-from ._devices import Handle
+from ._devices import Device, Handle, open_device
 from .errors import InputError
 from .prediction import Rows
 from .tables import Table
@@ -51,6 +53,8 @@ def regress(
     targets: Any,
     fresh: Any = None,
     *,
+    model: str | os.PathLike[str] | None = None,
+    device: str | Device | None = None,
     methods: str | Sequence[str] | None = None,
     held_out: bool = True,
     importances: bool = True,
@@ -61,11 +65,14 @@ def regress(
 ) -> Regression:
     """Predicts rows `fresh`, or those whose target is NaN, from all others, with intervals, by each of `methods` (all
     of them unless named). `best` is the one of the least held-out error; without held-out rows the last that is named.
-    Neighbours and the Gaussian process learn from at most `context` rows (0: 500)."""
+    Methods but mean and ridge learn from at most `context` rows (0: 500). `model` is the folder of a run of
+    task.family = tables, whose model then predicts on `device` as one more method, "model"."""
     labelled = Rows(features, targets)
     return regress_rows(
         labelled,
         None if fresh is None else Rows(fresh, like=labelled),
+        model=model,
+        device=device,
         methods=methods,
         held_out=held_out,
         importances=importances,
@@ -80,6 +87,8 @@ def regress_rows(
     labelled: Rows,
     fresh: Rows | None,
     *,
+    model: str | os.PathLike[str] | None = None,
+    device: str | Device | None = None,
     methods: str | Sequence[str] | None = None,
     held_out: bool = True,
     importances: bool = True,
@@ -90,10 +99,13 @@ def regress_rows(
 ) -> Regression:
     """The work of regress, for rows that stay from call to call."""
     most_rows, stop = library.constants["ICL_TABLE_MAX_ROWS"], ctypes.c_int(0)
+    opened = None if model is None else open_device(device)
     params = library.struct(
         "icl_regression_params",
         table=ctypes.addressof(labelled.table),
         fresh=None if fresh is None else ctypes.addressof(fresh.table),
+        model=None if model is None else library.encoded(model),
+        backend=None if opened is None else opened.pointer,
         methods=_methods(methods),
         folds=arguments.count("folds", folds, 2, most_rows, default=True),
         repeats=arguments.count("repeats", repeats, 1, 10000, default=True),
@@ -105,7 +117,8 @@ def regress_rows(
         stop=ctypes.addressof(stop),
     )
     handle = Handle("icl_regression_outcome_destroy")
-    library.call_until(stop, "icl_regress", ctypes.byref(params), handle.slot)
+    with opened or contextlib.nullcontext():
+        library.call_until(stop, "icl_regress", ctypes.byref(params), handle.slot)
     return _read(library.at("icl_regression_outcome", handle.pointer.value or 0), labelled)
 
 
@@ -139,7 +152,7 @@ def _read(outcome: Any, labelled: Rows) -> Regression:
             for i in ran
             if outcome.heldout
         ],
-        f"{outcome.labelled} rows held out in {outcome.folds} parts, {outcome.repeats} times" if outcome.heldout else "",
+        f"{outcome.labelled} rows held out in {outcome.folds} parts, {outcome.repeats} times" * bool(outcome.heldout),
     )
     features = outcome.features if outcome.importances else 0
     count = 2 * features

@@ -162,14 +162,26 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : "ridge", "neighbours", "gaussian_process" or "mean"; "best" is the one of the least error on rows that
-        `fit` holds out.
-    context : rows that neighbours and the Gaussian process learn from at most; 0: 500.
+    method : "ridge", "neighbours", "gaussian_process", "mean" or, with a model, "model"; "best" is the one of the least
+        error on rows that `fit` holds out.
+    model : path of the run folder of a model of tables, task.family = tables; None: without one.
+    device : the device's spec, for the model.
+    context : rows that all methods but mean and ridge learn from at most; 0: 500.
     random_state : seed of the choice of rows, or a generator of NumPy, from which fit draws one; None is 1.
     """
 
-    def __init__(self, method: str = "best", *, context: int = 0, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        method: str = "best",
+        *,
+        model: Any = None,
+        device: str = "cpu",
+        context: int = 0,
+        random_state: Any = None,
+    ) -> None:
         self.method = method
+        self.model = model
+        self.device = device
         self.context = context
         self.random_state = random_state
 
@@ -197,6 +209,8 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
         return regress_rows(
             self.rows_,
             None if features is None else Rows(features),
+            model=self.model,
+            device=self.device,
             methods=None if folds else self.method_,
             held_out=folds > 0,
             importances=False,
