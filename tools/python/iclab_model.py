@@ -358,8 +358,8 @@ class Sequence:
             embedded = embedded * self.number("width") ** 0.5 if self.tied else embedded
         else:
             embedded = inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
+            own = {**own, "last input": inputs[:, None, :, -1:]}
         embedded = self.add_positions(embedded, own, xp)
-        self.labels = inputs[:, None, :, -1:] if not is_symbols else None
         z = embedded
         for loop in range(int(self.about["loops"])):
             z = z + embedded if loop > 0 and self.about["injection"] == "true" else z
@@ -538,7 +538,7 @@ class Sequence:
         return self.attend(own, x, "softmax")
 
     def mix_labelled(self, own, x):
-        return self.attend(own, x, "labelled", -1e4 * (self.labels == 0))
+        return self.attend(own, x, "labelled", -1e4 * (own.tensors["last input"] == 0))
 
     def mix_fox(self, own, x):
         gates = self.sigmoid_gate(own, own.linear("mixer.gate", x), 1, 1)
