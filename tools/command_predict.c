@@ -8,6 +8,8 @@
 #include "iclab/run.h"
 #include "options.h"
 #include "prediction.h"
+#include "regression.h"
+#include "task/task.h"
 #include "terminal.h"
 
 #define DEFAULT_SEED  1
@@ -102,7 +104,35 @@ static icl_status check_count(const char *name, const option_count *count, uint6
     return ICL_OK;
 }
 
+/* Refuses the options of models of lines: one of tables is shown all rows, standardized. */
+static icl_status check_without_line(const predict_options *options, icl_error *error) {
+    const char *const given = options->prompts.given ? "--prompts" : options->inputs > 0 ? "--inputs" : NULL;
+
+    if (given)
+        return icl_fail(
+            error, ICL_ERROR_INPUT,
+            "predict: %s without a model of linear regression: expected such a RUN, whose model it concerns", given);
+    return ICL_OK;
+}
+
+/* Refuses the options of a run's model where there is no run. */
+static icl_status check_without_run(const predict_options *options, icl_error *error) {
+    const char *given = NULL;
+
+    ICL_CHECK(check_without_line(options, error));
+    given = options->device.spec ? "--device" : options->device.gemm ? "--gemm" : given;
+    given = options->device.precision ? "--precision" : options->device.fast_math ? "--fast-math" : given;
+    if (given)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predict: %s without RUN: expected a run, whose model it concerns; methods that need no run "
+                        "compute on the host",
+                        given);
+    return ICL_OK;
+}
+
 static icl_status check_usage(const predict_options *options, icl_error *error) {
+    if (!options->folder)
+        ICL_CHECK(check_without_run(options, error));
     if (!options->data || !options->target)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: %s is missing: expected --data FILE.csv (- for standard input) and --target "
@@ -221,28 +251,116 @@ static icl_status predict_tables(const predict_options *options, const icl_table
     return status;
 }
 
+/* ---- Methods that need no run, and a model of tables ---- */
+
+/* Prints tables for people, or the rows; with --out keeps the result and writes the files. */
+static icl_status show_regression(const predict_options *options, const regression_print *print,
+                                  const icl_backend *backend, icl_error *error) {
+    const uint64_t seed = print->seed;
+    bool is_undrawn = false;
+    icl_status status = ICL_OK;
+    result_writer keep = {
+        .folder = options->out,
+        .json = options->json,
+        .quiet = options->device.quiet,
+        .facts = {.command = "predict", .command_line = options->command_line, .backend = backend, .seed = &seed}};
+
+    if (!options->json)
+        ICL_TRY(print_regression(print, error));
+    ICL_TRY(results_begin(&keep, error));
+    /* The requested results come first, as with a run. */
+    ICL_TRY(keep_regression_result(print, &keep, error));
+    if (options->out)
+        ICL_TRY(write_regression(print, options->out, &is_undrawn, error));
+    if (is_undrawn && !options->device.quiet)
+        fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
+    ICL_TRY(finish_output(error));
+done:
+    results_end(&keep);
+    return status;
+}
+
+/* Predicts by the methods that need no run and, if there is a backend, by the run's model of tables. */
+static icl_status regress_tables(const predict_options *options, const icl_table *table, const icl_table *fresh,
+                                 icl_backend *backend, icl_error *error) {
+    progress_printer progress;
+    const icl_regression_params params = {
+        .table = table,
+        .fresh = fresh,
+        .model = backend ? options->folder : NULL,
+        .backend = backend,
+        .folds = (size_t)options->folds.value,
+        .repeats = (size_t)options->repeats.value,
+        .context = (size_t)options->context.value,
+        .seed = options->seed.given ? (uint32_t)options->seed.value : DEFAULT_SEED,
+        .impute = (icl_impute)options->impute,
+        .report = report,
+        .user = &progress,
+    };
+    icl_regression_outcome *outcome = NULL;
+    icl_status status;
+
+    progress_start(&progress, options->device.quiet);
+    status = icl_regress(&params, &outcome, error);
+    progress_clear(&progress);
+    if (status != ICL_OK)
+        return status;
+    if (options->predicts_empty && outcome->predicted == 0 && !options->device.quiet)
+        fprintf(stderr, "iclab: every row has a target: there is none to predict\n");
+    const char *const fill = !outcome->fills ? NULL : options->impute == ICL_IMPUTE_MEAN ? "mean" : "median";
+    const regression_print print = {outcome, {table, fresh, fill}, params.seed};
+    status = show_regression(options, &print, backend, error);
+    icl_regression_outcome_destroy(&outcome);
+    return status;
+}
+
+/* ---- Either way ---- */
+
+static bool is_of_tables(const icl_recipe *recipe) {
+    return icl_task_keys_read(recipe).family == ICL_AT_icl_tables_family;
+}
+
+static icl_status predict_by_run(const predict_options *options, const icl_table *table, const icl_table *fresh,
+                                 const icl_recipe *recipe, icl_error *error) {
+    icl_backend *backend = NULL;
+    icl_status status;
+
+    ICL_TRY(open_device(&options->device, &backend, error));
+    if (is_of_tables(recipe))
+        ICL_TRY(regress_tables(options, table, fresh, backend, error));
+    else
+        ICL_TRY(predict_tables(options, table, fresh, recipe, backend, error));
+    if (!options->device.quiet)
+        report_fallbacks(backend);
+done:
+    icl_backend_close(&backend);
+    return status;
+}
+
 static icl_status predict(const predict_options *options, icl_error *error) {
     icl_recipe *recipe = NULL;
-    icl_backend *backend = NULL;
     icl_table *table = NULL, *fresh = NULL;
     icl_status status;
 
     ICL_TRY(check_usage(options, error));
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
-    warn_of_missing_list(options->folder);
+    if (options->folder) {
+        ICL_TRY(icl_recipe_create_complete(&recipe, error));
+        ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
+        warn_of_missing_list(options->folder);
+        if (is_of_tables(recipe))
+            ICL_TRY(check_without_line(options, error));
+    }
     /* Tables are read before a device is opened, which may take a while, so that a bad table is reported at once. */
     ICL_TRY(read_data(options, &table, error));
     if (options->fresh && table->columns > 1)
         ICL_TRY(read_fresh(options, table, &fresh, error));
-    ICL_TRY(open_device(&options->device, &backend, error));
-    ICL_TRY(predict_tables(options, table, fresh, recipe, backend, error));
-    if (!options->device.quiet)
-        report_fallbacks(backend);
+    if (options->folder)
+        ICL_TRY(predict_by_run(options, table, fresh, recipe, error));
+    else
+        ICL_TRY(regress_tables(options, table, fresh, NULL, error));
 done:
     icl_table_destroy(&fresh);
     icl_table_destroy(&table);
-    icl_backend_close(&backend);
     icl_recipe_destroy(&recipe);
     return status;
 }
@@ -261,7 +379,8 @@ done:
 }
 
 static const positional positionals[] = {
-    {"RUN", "the folder of a training run", true, offsetof(predict_options, folder)}};
+    {"RUN", "the folder of a training run, whose model predicts; without it methods do that need no training", false,
+     offsetof(predict_options, folder)}};
 
 static const option table[] = {
     {"--data", OPTION_TEXT, "FILE", "a table as a CSV file (UTF-8), or - for standard input",
@@ -300,12 +419,16 @@ static const option table[] = {
     {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default " TEXT_OF(ICL_PREDICT_FOLDS) ")",
      offsetof(predict_options, folds)},
     {"--repeats", OPTION_COUNT, "N",
-     "times, each in another order (default " TEXT_OF(ICL_PREDICT_REPEATS) "; fewer for more than 1,000 rows)",
+     "times, each in another order (default " TEXT_OF(ICL_PREDICT_REPEATS) "; without RUN " TEXT_OF(
+         ICL_REGRESSION_REPEATS) "; fewer for thousands "
+                                 "of rows)",
      offsetof(predict_options, repeats)},
     {"--context", OPTION_COUNT, "N",
      "most rows that the model is shown at once (default " TEXT_OF(
-         ICL_PREDICT_CONTEXT) "; the number it was trained on for a model "
-                              "that sums, model.scale = raw)",
+         ICL_PREDICT_CONTEXT) "; the number it was trained on for a model that sums, model.scale = raw); without RUN "
+                              "that "
+                              "neighbours and gaussian_process learn from (default " TEXT_OF(
+                                  ICL_REGRESSION_CONTEXT) ")",
      offsetof(predict_options, context)},
     {"--prompts", OPTION_COUNT, "N",
      "random choices of that many rows to average over, where there are more rows (default " TEXT_OF(
@@ -318,8 +441,8 @@ static const option table[] = {
     {"--seed", OPTION_COUNT, "N", "of folds and prompts (default " TEXT_OF(DEFAULT_SEED) ")",
      offsetof(predict_options, seed)},
     {"--out", OPTION_TEXT, "DIR",
-     "folder of the result (default: RUN/predict/DATA-TARGET); given, it takes heldout.csv, standardization.csv, "
-     "predictions.csv, figures and report.html, too",
+     "folder of the result (default: RUN/predict/DATA-TARGET, and none without RUN); given, it takes heldout.csv, "
+     "predictions.csv, figures and report.html, too, and with RUN standardization.csv",
      offsetof(predict_options, out)},
     DEVICE_OPTION_ROWS(predict_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables", offsetof(predict_options, json)},
@@ -328,35 +451,73 @@ static const option table[] = {
 
 const subcommand command_predict = {
     .name = "predict",
-    .about = "a trained model applied to your own table, beside classical regressions",
-    .summary = "Applies a trained model in context to your own table, beside classical regressions.",
+    .about = "your own table predicted, with intervals; or by a trained model in context",
+    .summary =
+        "Predicts a column of your own table. Without RUN methods do that need no training, with intervals; with "
+        "RUN a trained model in context, beside classical regressions.",
     .positionals = positionals,
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
-             "come from these alone. The model sees features as it saw inputs in training: standardized, "
-             "whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
-             "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by "
-             "leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
-             "Separators and decimal commas are recognised. Text, columns that say nothing (one value, or none) and "
-             "identifiers are left out, unless --columns names them. What was done is said, line by line. A value that "
-             "is missing (empty, NA, N/A, NaN, null, none, ?, -), a text among numbers, or an empty target without "
-             "--predict is an error of one line that names the option that helps. So are dates, %, currencies and "
-             "thousands that stand apart: iclab.read_table in Python makes numbers of them. With --impute a "
-             "missing feature becomes the mean or median of the rows that a prediction is learned from; rows held out "
-             "tell it nothing. In DIR, predictions.csv and heldout.csv have the table's own separator and decimal "
-             "mark, preparation.csv what was done to the table, omitted.csv the rows left out.\n\n"
-             "The recipe predict trains a suitable model in seconds: "
-             "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for a "
-             "table of N rows.\n\n"
-             "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
-             "per column (column, number, role, mean, deviation, source, fill), per step taken with a table (step, "
-             "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
-             "line, and each predictor), per warning (note), and one about the whole (data, rows, features, dimension, "
-             "inputs, label_scale, "
-             "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
-             "separator, decimal, rows_omitted, impute, folder). The folder keeps all of them in result.json, and the "
-             "predictors in result.csv.",
+    .notes =
+        "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
+        "come from these alone.\n\n"
+        "Without RUN: the mean; ridge with the penalty by leave-one-out; neighbours, the mean of the k nearest rows "
+        "with k by leave-one-out; and gaussian_process, with one length and noise of the largest likelihood. The "
+        "best is the one of the least error on rows held out; its predictions have intervals of 50 and 80 %, and "
+        "its features an importance: what permuting them among held-out rows adds to relative_mse, the mse over "
+        "that of the mean. Neighbours and the Gaussian process learn from at most --context rows, drawn at random; "
+        "mean and ridge from all. At most " TEXT_OF(
+            ICL_REGRESSION_MAX_FEATURES) " features.\n\n"
+                                         "With RUN: the model sees features as it saw inputs in training: "
+                                         "standardized, "
+                                         "whitened, and 0 for those of its inputs that the table lacks; targets are "
+                                         "scaled to the deviation "
+                                         "that its labels had. Beside it: the mean, least squares (ols), ridge with "
+                                         "the penalty by "
+                                         "leave-one-out, and adarr, ridge with the residual variance as its "
+                                         "penalty.\n\n"
+                                         "Separators and decimal commas are recognised. Text, columns that say nothing "
+                                         "(one value, or none) and "
+                                         "identifiers are left out, unless --columns names them. What was done is "
+                                         "said, line by line. A value that "
+                                         "is missing (empty, NA, N/A, NaN, null, none, ?, -), a text among numbers, or "
+                                         "an empty target without "
+                                         "--predict is an error of one line that names the option that helps. So are "
+                                         "dates, %, currencies and "
+                                         "thousands that stand apart: iclab.read_table in Python makes numbers of "
+                                         "them. With --impute a "
+                                         "missing feature becomes the mean or median of the rows that a prediction is "
+                                         "learned from; rows held out "
+                                         "tell it nothing. In DIR, predictions.csv and heldout.csv have the table's "
+                                         "own separator and decimal "
+                                         "mark, preparation.csv what was done to the table, omitted.csv the rows left "
+                                         "out.\n\n"
+                                         "The recipe predict trains a suitable model in seconds: "
+                                         "iclab train predict --out RUN; for more than 8 features --set task.d=N, and "
+                                         "--set task.n=N for a "
+                                         "table of N rows.\n\n"
+                                         "JSON with RUN: an object per predictor (predictor, mse, se, rmse, r_squared, "
+                                         "minus_model, minus_model_se), "
+                                         "per column (column, number, role, mean, deviation, source, fill), per step "
+                                         "taken with a table (step, "
+                                         "file, number, count, detail), per row left out (omitted, file, has_target), "
+                                         "per predicted row (file, "
+                                         "line, and each predictor), per warning (note), and one about the whole "
+                                         "(data, rows, features, dimension, "
+                                         "inputs, label_scale, "
+                                         "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, "
+                                         "not_finite, predicted, "
+                                         "separator, decimal, rows_omitted, impute, folder). Without RUN: per "
+                                         "predictor (predictor, rows, mse, se, "
+                                         "relative_mse, minus_best, minus_best_se, coverage_50, coverage_80), per "
+                                         "column also importance and "
+                                         "importance_se, per predicted row (file, line, prediction, low_80, low_50, "
+                                         "high_50, high_80, and each "
+                                         "predictor), and one about the whole (data, rows, features, best, context, "
+                                         "folds, repeats, seed, predicted, "
+                                         "separator, decimal, rows_omitted, impute, folder). The folder keeps all of "
+                                         "them in result.json, and the "
+                                         "predictors in result.csv.",
     .run = run,
 };

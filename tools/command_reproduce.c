@@ -612,9 +612,9 @@ const subcommand command_reproduce = {
     .options = table,
     .option_count = sizeof table / sizeof *table,
     .notes = "Each row has what, quantity, our number with its standard error, the target with its tolerance, "
-             "and whether it was met. [read]: printed in the paper or its code; [computed]: in closed form or "
-             "independently; [inferred]: from what the paper says; [recalled]: from memory, and never judged. "
-             "The exit code is 1 when a target is missed.\n\n"
+             "and whether it was met. [read]: a number printed in the paper or its code; [stated]: the paper's claim, "
+             "judged by a number of ours; [computed]: in closed form or independently; [inferred]: from what the paper "
+             "says; [recalled]: from memory, and never judged. The exit code is 1 when a target is missed.\n\n"
              "DIR/NAME-SCALE holds report.html, result.json, findings.csv, the figures (CSV, gnuplot script, SVG and "
              "PNG) and "
              "a run folder for every training. The same command again trains only what is not finished there, from "

@@ -11,115 +11,11 @@
 #include "iclab/host.h"
 #include "iclab/number.h"
 #include "iclab/text.h"
+#include "preparation.h"
 #include "report/figure.h"
 
-/* ---- Steps of preparation: what was done to the tables before anything was learned from them ---- */
-
-/* Lists the data, then the rows to predict if they are another table. */
-static size_t tables_of(const prediction_print *print, const icl_table *tables[2]) {
-    tables[0] = print->table;
-    tables[1] = print->fresh_table;
-    return print->fresh_table ? 2 : 1;
-}
-
-static void print_steps(const prediction_print *print) {
-    const icl_table *tables[2];
-    const size_t count = tables_of(print, tables);
-
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < tables[i]->step_count; k++)
-            printf("%s%s%s\n", i > 0 ? tables[i]->name : "", i > 0 ? ": " : "", tables[i]->steps[k].text);
-    if (print->outcome->fills)
-        printf("missing features are the %s of the rows learned from, without those held out\n", print->impute);
-}
-
-static icl_status keep_step(const icl_table *table, const icl_table_step *step, result_writer *keep, icl_error *error) {
-    icl_json json = {0};
-
-    icl_json_text(&json, "step", step->what);
-    icl_json_text(&json, "file", table->name);
-    icl_json_count(&json, "number", step->number);
-    icl_json_count(&json, "count", step->count);
-    icl_json_text(&json, "detail", step->text);
-    return results_add_to(keep, "preparation", &json, error);
-}
-
-static icl_status keep_omission(const icl_table *table, const icl_table_omission *omission, result_writer *keep,
-                                icl_error *error) {
-    icl_json json = {0};
-
-    icl_json_count(&json, "omitted", omission->line);
-    icl_json_text(&json, "file", table->name);
-    icl_json_flag(&json, "has_target", omission->has_target);
-    return results_add_to(keep, "omitted", &json, error);
-}
-
-static icl_status keep_steps(const prediction_print *print, result_writer *keep, icl_error *error) {
-    const icl_table *tables[2];
-    const size_t count = tables_of(print, tables);
-
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < tables[i]->step_count; k++)
-            ICL_CHECK(keep_step(tables[i], &tables[i]->steps[k], keep, error));
-        for (size_t k = 0; k < tables[i]->omission_count; k++)
-            ICL_CHECK(keep_omission(tables[i], &tables[i]->omissions[k], keep, error));
-    }
-    return ICL_OK;
-}
-
-static icl_status add_step(const icl_table *table, const icl_table_step *step, icl_text *text, icl_error *error) {
-    ICL_CHECK(icl_text_field(text, table->name, ",", error));
-    ICL_CHECK(icl_text_print(text, error, "%s,%zu,%zu,", step->what, step->number, step->count));
-    return icl_text_field(text, step->text, "\n", error);
-}
-
-static icl_status write_steps_of(const prediction_print *print, const char *folder, icl_error *error) {
-    const icl_table *tables[2];
-    const size_t count = tables_of(print, tables);
-    icl_text text = {0};
-    icl_status status;
-
-    ICL_TRY(icl_text_print(&text, error, "file,step,number,count,detail\n"));
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < tables[i]->step_count; k++)
-            ICL_TRY(add_step(tables[i], &tables[i]->steps[k], &text, error));
-    ICL_TRY(icl_file_write_in(folder, "preparation.csv", text.bytes, text.length, error));
-done:
-    icl_text_release(&text);
-    return status;
-}
-
-static icl_status write_omissions(const prediction_print *print, const char *folder, icl_error *error) {
-    const icl_table *tables[2];
-    const size_t count = tables_of(print, tables);
-    icl_text text = {0};
-    icl_status status;
-
-    ICL_TRY(icl_text_print(&text, error, "file,line,has_target\n"));
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < tables[i]->omission_count; k++) {
-            ICL_TRY(icl_text_field(&text, tables[i]->name, ",", error));
-            ICL_TRY(icl_text_print(&text, error, "%zu,%s\n", tables[i]->omissions[k].line,
-                                   tables[i]->omissions[k].has_target ? "true" : "false"));
-        }
-    ICL_TRY(icl_file_write_in(folder, "omitted.csv", text.bytes, text.length, error));
-done:
-    icl_text_release(&text);
-    return status;
-}
-
-static icl_status write_steps(const prediction_print *print, const char *folder, icl_error *error) {
-    const icl_table *tables[2];
-    const size_t count = tables_of(print, tables);
-    size_t steps = 0, omissions = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        steps += tables[i]->step_count;
-        omissions += tables[i]->omission_count;
-    }
-    if (steps > 0)
-        ICL_CHECK(write_steps_of(print, folder, error));
-    return omissions > 0 ? write_omissions(print, folder, error) : ICL_OK;
+static prepared_tables tables_of(const prediction_print *print) {
+    return (prepared_tables){print->table, print->fresh_table, print->outcome->fills ? print->impute : NULL};
 }
 
 /* ---- Tables for people ---- */
@@ -127,6 +23,7 @@ static icl_status write_steps(const prediction_print *print, const char *folder,
 static void print_data(const prediction_print *print) {
     const icl_predict_outcome *outcome = print->outcome;
     const icl_table *table = print->table;
+    const prepared_tables tables = tables_of(print);
 
     printf("%s: %zu rows with the target %s, %zu feature%s of the model's %zu inputs", table->name, outcome->labelled,
            table->names[table->columns - 1], outcome->features, outcome->features == 1 ? "" : "s", outcome->dimension);
@@ -145,7 +42,7 @@ static void print_data(const prediction_print *print) {
         printf("the model is shown %zu row%s, %zu times", outcome->context, outcome->context == 1 ? "" : "s",
                outcome->prompts);
     printf(" (trained on %zu)\n", outcome->trained_context);
-    print_steps(print);
+    print_preparation(&tables);
     printf("\n");
 }
 
@@ -308,13 +205,14 @@ static icl_json summary_of(const prediction_print *print) {
 }
 
 icl_status keep_prediction_result(const prediction_print *print, result_writer *keep, icl_error *error) {
+    const prepared_tables tables = tables_of(print);
     icl_json summary = {0};
 
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
         ICL_CHECK(keep_score(print, i, keep, error));
     for (size_t i = 0; i < print->table->columns; i++)
         ICL_CHECK(keep_column(print, i, keep, error));
-    ICL_CHECK(keep_steps(print, keep, error));
+    ICL_CHECK(keep_preparation(&tables, keep, error));
     for (size_t i = 0; i < print->outcome->predicted; i++)
         ICL_CHECK(keep_prediction(print, i, keep, error));
     ICL_CHECK(keep_notes(print, keep, error));
@@ -324,52 +222,16 @@ icl_status keep_prediction_result(const prediction_print *print, result_writer *
 
 /* ---- Files ---- */
 
-/* ---- Rows as the table has them ---- */
-
-/* Adds a field, in quotes if it holds the separator. */
-static icl_status add_word(const icl_table *table, const char *word, icl_text *text, icl_error *error) {
-    return icl_text_print(text, error, strchr(word, table->separator) ? "\"%s\"" : "%s", word);
-}
-
-/* Adds the number of a line, with which a row begins. */
-static icl_status add_line(const icl_table *table, size_t line, icl_text *text, icl_error *error) {
-    char digits[32];
-
-    snprintf(digits, sizeof digits, "%zu", line);
-    return add_word(table, digits, text, error);
-}
-
-/* Adds a number with the table's decimal mark; nothing for NaN. */
-static icl_status add_number(const icl_table *table, double value, icl_text *text, icl_error *error) {
-    char digits[ICL_NUMBER_CAPACITY], *point;
-
-    ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
-    if (isnan(value))
-        return ICL_OK;
-    icl_format_number(value, digits);
-    point = strchr(digits, '.');
-    if (point && table->decimal == ICL_DECIMAL_COMMA)
-        *point = ',';
-    return add_word(table, digits, text, error);
-}
-
-static icl_status add_numbers(const icl_table *table, const double *values, size_t count, icl_text *text,
-                              icl_error *error) {
-    for (size_t i = 0; i < count; i++)
-        ICL_CHECK(add_number(table, values[i], text, error));
-    return icl_text_print(text, error, "\n");
-}
-
 /* Adds the header: line, "target" if there is one, and the predictors. */
 static icl_status add_header(const icl_table *table, bool has_target, icl_text *text, icl_error *error) {
-    ICL_CHECK(add_word(table, "line", text, error));
+    ICL_CHECK(table_add_word(table, "line", text, error));
     if (has_target) {
         ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
-        ICL_CHECK(add_word(table, "target", text, error));
+        ICL_CHECK(table_add_word(table, "target", text, error));
     }
     for (size_t i = 0; i < ICL_PREDICTORS; i++) {
         ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
-        ICL_CHECK(add_word(table, icl_predictor_name(i), text, error));
+        ICL_CHECK(table_add_word(table, icl_predictor_name(i), text, error));
     }
     return icl_text_print(text, error, "\n");
 }
@@ -383,9 +245,9 @@ static icl_status write_heldout(const prediction_print *print, const char *folde
     ICL_TRY(add_header(table, true, &text, error));
     for (size_t i = 0; i < outcome->labelled; i++) {
         const size_t row = outcome->rows[i];
-        ICL_TRY(add_line(table, table->lines[row], &text, error));
-        ICL_TRY(add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
-        ICL_TRY(add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
+        ICL_TRY(table_add_line(table, table->lines[row], &text, error));
+        ICL_TRY(table_add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
+        ICL_TRY(table_add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
     ICL_TRY(icl_file_write_in(folder, "heldout.csv", text.bytes, text.length, error));
 done:
@@ -427,13 +289,13 @@ static icl_status write_predictions(const prediction_print *print, const char *f
         const size_t line = i < outcome->predicted ? outcome->lines[i] : SIZE_MAX;
         for (; omission < end && omission->line < line; omission++)
             if (!omission->has_target) {
-                ICL_TRY(add_line(table, omission->line, &text, error));
-                ICL_TRY(add_numbers(table, nothing, ICL_PREDICTORS, &text, error));
+                ICL_TRY(table_add_line(table, omission->line, &text, error));
+                ICL_TRY(table_add_numbers(table, nothing, ICL_PREDICTORS, &text, error));
             }
         if (i == outcome->predicted)
             break;
-        ICL_TRY(add_line(table, line, &text, error));
-        ICL_TRY(add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
+        ICL_TRY(table_add_line(table, line, &text, error));
+        ICL_TRY(table_add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
     ICL_TRY(icl_file_write_in(folder, "predictions.csv", text.bytes, text.length, error));
 done:
@@ -484,13 +346,14 @@ done:
 icl_status write_prediction(const prediction_print *print, const char *folder, const char *run,
                             const icl_capabilities *device, bool *is_undrawn, icl_error *error) {
     const icl_drawing drawing = {folder, "iclab predict", draw_figure, is_undrawn};
+    const prepared_tables tables = tables_of(print);
 
     ICL_CHECK(icl_folder_create(folder, error));
     ICL_CHECK(write_heldout(print, folder, error));
     ICL_CHECK(write_standardization(print, folder, error));
     if (print->outcome->predicted > 0)
         ICL_CHECK(write_predictions(print, folder, error));
-    ICL_CHECK(write_steps(print, folder, error));
+    ICL_CHECK(write_preparation(&tables, folder, error));
     ICL_CHECK(draw_heldout(print, &drawing, error));
     return icl_predict_report_write(&(icl_predict_report){.folder = folder,
                                                           .run = run,

@@ -41,6 +41,15 @@ ICL_API void icl_tape_fail(icl_tape *tape, const icl_error *error);
 /* Returns the backend that the tape was made for. */
 ICL_API icl_backend *icl_tape_backend(const icl_tape *tape);
 
+/* The numbers that dropout is drawn from: those of a step of training. */
+typedef struct icl_dropout_numbers {
+    icl_random_key key;      /* whose numbers */
+    uint64_t first_sequence; /* the number, in the batch of the step, of the first sequence on the tape */
+} icl_dropout_numbers;
+
+/* Has icl_tape_drop_out draw from these numbers until the tape is reset. */
+ICL_API void icl_tape_set_dropout(icl_tape *tape, icl_dropout_numbers numbers);
+
 /* Record leaves. The tensors stay the caller's and must outlive the next reset. A parameter's gradient tensor has the
  * shape of its value and is overwritten by icl_tape_backward (zero if the loss does not depend on it). */
 ICL_API icl_variable icl_tape_constant(icl_tape *tape, icl_tensor value);
@@ -56,6 +65,12 @@ ICL_API icl_variable icl_tape_unary(icl_tape *tape, icl_unary_kind kind, icl_var
 ICL_API icl_variable icl_tape_binary(icl_tape *tape, icl_binary_kind kind, icl_variable a, icl_variable b);
 ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta, icl_variable b);
 ICL_API icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a);
+/* Dropout (Srivastava and others 2014): returns `in` [B, ...] with each element 0 with probability `share`, in [0, 1),
+ * and otherwise divided by 1 - share; `in` itself if share is 0, or without numbers: outside of training. Call c since
+ * icl_tape_set_dropout, from 0, draws for element e of sequence b, of n elements each, the uniform number u of index
+ * c 2^40 + (first_sequence + b) n + e, and keeps the element if share < u, to 2^-24: on every device, and however a
+ * batch is divided, the same elements. */
+ICL_API icl_variable icl_tape_drop_out(icl_tape *tape, double share, icl_variable in);
 ICL_API icl_variable icl_tape_reduce(icl_tape *tape, icl_reduce_kind kind, unsigned axes, icl_variable in);
 ICL_API icl_variable icl_tape_matmul(icl_tape *tape, double alpha, icl_variable a, icl_variable b);
 /* With heads, out [batch, heads, queries, e] is a view of a tensor [batch, queries, heads, e]: with the axes swapped

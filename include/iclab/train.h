@@ -2,6 +2,7 @@
 #ifndef ICLAB_TRAIN_H
 #define ICLAB_TRAIN_H
 
+#include "iclab/basins.h"
 #include "iclab/decode.h"
 #include "iclab/model_family.h"
 #include "iclab/polish.h"
@@ -81,6 +82,9 @@ typedef struct icl_train_progress {
 /* The learning rate of the last icl_trainer_run, and the number of steps since step 0. */
 ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
 
+/* Returns the basins that the starts of this training saw; scouts is 0 if there were none, or after a restart. */
+ICL_API icl_basins_seen icl_trainer_basins(const icl_trainer *trainer);
+
 /* Returns the result of the last stage of icl_session_train (train.polish); sequences is 0 if there was none. */
 ICL_API icl_polish_result icl_trainer_polished(const icl_trainer *trainer);
 
@@ -97,7 +101,8 @@ ICL_API double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step);
 ICL_API const icl_model *icl_trainer_model(const icl_trainer *trainer);
 ICL_API const icl_task *icl_trainer_task(const icl_trainer *trainer);
 
-/* Copies the parameters to or from the host: icl_model_size floats. */
+/* Copies the parameters to or from the host: icl_model_size floats. With train.average they are those of the model that
+ * is evaluated and exported, the average, and both become what is set. */
 ICL_API icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error);
 ICL_API icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error);
 

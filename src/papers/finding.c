@@ -58,7 +58,7 @@ const char *icl_judgement_name(icl_judgement judgement) {
 }
 
 const char *icl_evidence_name(icl_evidence evidence) {
-    static const char *const names[] = {"", "read", "computed", "inferred", "recalled"};
+    static const char *const names[] = {"", "read", "stated", "computed", "inferred", "recalled"};
     return names[evidence];
 }
 

@@ -10,11 +10,13 @@
     PAPER("Vladymyrov et al. 2024, \"Linear Transformers are Versatile In-Context Learners\" (arXiv " \
           "2402.14180)") \
         STUDY(versatile_table1) STUDY(versatile_profile) STUDY(versatile_weights) STUDY(versatile_layers) \
-        STUDY(versatile_quadratic) STUDY(versatile_feedforward) \
+        STUDY(versatile_quadratic) STUDY(versatile_feedforward) STUDY(versatile_adaptation) \
+        STUDY(versatile_architectures) \
     PAPER("Ahn et al. 2023, \"Transformers learn to implement preconditioned gradient descent for " \
           "in-context learning\" (arXiv 2306.00297)") \
         STUDY(precondition_theory) STUDY(precondition_rotation) STUDY(precondition_lbfgs) \
-        STUDY(precondition_depth) STUDY(precondition_context) \
+        STUDY(precondition_depth) STUDY(precondition_context) STUDY(precondition_minimum) \
+        STUDY(precondition_starts) \
     PAPER("Zhang, Frei, Bartlett 2023, \"Trained transformers learn linear models in-context\" (arXiv " \
           "2306.09927)") \
         STUDY(gradientflow_limit) \
@@ -35,14 +37,15 @@
     PAPER("Giannou, Yang, Wang, Papailiopoulos, Lee 2024, \"How Well Can Transformers Emulate In-context " \
           "Newton's Method?\" (arXiv 2403.03183), and Fu, Chen, Jia, Sharan 2023, \"Transformers Learn to " \
           "Achieve Second-Order Convergence Rates for In-Context Linear Regression\" (arXiv 2310.17086)") \
-        STUDY(newton_descent) \
+        STUDY(newton_descent) STUDY(newton_construction) \
     PAPER("Ahn, Cheng, Song, Yun, Jadbabaie, Sra 2023, \"Linear attention is (maybe) all you need (to " \
           "understand transformer optimization)\" (arXiv 2310.01082)") \
         STUDY(landscape_adam_sgd) STUDY(landscape_noise) STUDY(landscape_condition) STUDY(landscape_smoothness) \
     PAPER("Collins et al. 2024, \"In-Context Learning with Transformers: Softmax Attention Adapts to " \
           "Function Lipschitzness\" (arXiv 2402.11639)") \
         STUDY(window_lipschitz) STUDY(window_noise) STUDY(window_context) STUDY(window_generalize) \
-        STUDY(window_subspace) STUDY(window_rate) \
+        STUDY(window_subspace) STUDY(window_rate) STUDY(window_values) STUDY(window_far) \
+        STUDY(window_classification) STUDY(window_directions) \
     PAPER("Garg, Tsipras, Liang, Valiant 2022, \"What can transformers learn in-context? A case study of " \
           "simple function classes\" (arXiv 2208.01066)") \
         STUDY(garg_curves) STUDY(garg_shifts) \

@@ -297,8 +297,9 @@ static icl_status add_provenance(icl_reproducing *run, double seconds, icl_error
 icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error) {
     static const char explanation[] =
         "Each number of ours stands beside its target with the tolerance that was set beforehand. A target is known "
-        "because it was read in the paper or its code, computed in closed form or independently of training, inferred "
-        "from what the paper says, or recalled, and then never judged. \u00b1 behind ours is one standard error.";
+        "because it was read in the paper or its code, stated there in words or by a picture and given a number by us, "
+        "computed in closed form or independently of training, inferred from what the paper says, or recalled, and "
+        "then never judged. \u00b1 behind ours is one standard error.";
     icl_text lead = {0}, title = {0};
     icl_status status = ICL_OK;
 

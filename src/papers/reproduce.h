@@ -32,7 +32,8 @@ typedef enum icl_scale {
 /* How a target is known. */
 typedef enum icl_evidence {
     ICL_EVIDENCE_NONE = 0, /* there is no target: the number is only shown */
-    ICL_READ,              /* printed in the paper, its reviews or its authors' code */
+    ICL_READ,              /* a number or an order of numbers printed in the paper, its reviews or its authors' code */
+    ICL_STATED,            /* the paper says it in words or by a picture; the number that judges it is ours */
     ICL_COMPUTED,          /* a closed form, or computed independently of training */
     ICL_INFERRED,          /* follows from what the paper says */
     ICL_RECALLED,          /* recalled from memory: shown as such, and never judged */
@@ -62,8 +63,8 @@ typedef enum icl_judgement { ICL_SHOWN = 0, ICL_MET, ICL_MISSED } icl_judgement;
 /* Returns met or missed by the criterion; shown if there is no target or a recalled one. */
 icl_judgement icl_finding_judge(const icl_finding *finding);
 
-/* "within", "at most", "at least"; "shown", "met", "missed"; "", "read", "computed", "inferred", "recalled"; "ci",
- * "short", "full". */
+/* "within", "at most", "at least"; "shown", "met", "missed"; "", "read", "stated", "computed", "inferred", "recalled";
+ * "ci", "short", "full". */
 const char *icl_criterion_name(icl_criterion criterion);
 const char *icl_judgement_name(icl_judgement judgement);
 const char *icl_evidence_name(icl_evidence evidence);

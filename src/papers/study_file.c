@@ -18,9 +18,13 @@ static const char *const grid_sections[] = {"grid", "grid ci", "grid short", "gr
 
 static const icl_choice criteria[] = {
     {"within", ICL_WITHIN}, {"at most", ICL_AT_MOST}, {"at least", ICL_AT_LEAST}, {0}};
-static const icl_choice kinds_of_evidence[] = {{"none", ICL_EVIDENCE_NONE}, {"read", ICL_READ},
-                                               {"computed", ICL_COMPUTED},  {"inferred", ICL_INFERRED},
-                                               {"recalled", ICL_RECALLED},  {0}};
+static const icl_choice kinds_of_evidence[] = {{"none", ICL_EVIDENCE_NONE},
+                                               {"read", ICL_READ},
+                                               {"stated", ICL_STATED},
+                                               {"computed", ICL_COMPUTED},
+                                               {"inferred", ICL_INFERRED},
+                                               {"recalled", ICL_RECALLED},
+                                               {0}};
 
 #define TEXT_KEY(name)                                                                                                 \
     { NULL, name, ICL_KEY_TEXT, "", 0, 0, NULL, NULL }
@@ -258,7 +262,7 @@ static icl_status read_check(icl_study_file *file, const icl_study_section *in, 
                                  "a line source = ... beside it, which says where that stands");
     if (target.kind != ICL_TARGET_NONE && !has_evidence)
         return icl_recipe_reject(file->values, in->name, "target", error,
-                                 "a line evidence = read, computed, inferred or recalled beside it");
+                                 "a line evidence = read, stated, computed, inferred or recalled beside it");
     if (target.kind == ICL_TARGET_NONE && has_evidence)
         return icl_recipe_reject(file->values, in->name, "evidence", error, "a line target = ... beside it, or none");
     return check_scales(file, in->name, error);

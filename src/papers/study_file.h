@@ -21,7 +21,7 @@
  *                                           ; or a table, CELL: 0.118, CELL: 0.08
  *     tolerance = 5 % + 0.001 + 4 se        ; of the target, absolute, and standard errors of ours (and the target's)
  *     criterion = at most                   ; within (default), at most, at least
- *     evidence = read                       ; of a target: read, computed, inferred, recalled
+ *     evidence = read                       ; of a target: read, stated, computed, inferred, recalled
  *     source = table 1                      ; of a target that is a number
  *     [figure error]                        ; error.svg
  *     number = mse

@@ -1,5 +1,5 @@
-/* Fits of a trained model and of regressions to rows of a table, and predictions by them: imputation, standardization,
- * the reference predictors, the coordinates of the model, and the prompts that it is shown. */
+/* Fits of a trained model and of regressions to rows of a table, and predictions by them: the reference predictors, the
+ * coordinates of the model, and the prompts that it is shown. */
 #include "predict/predict.h"
 
 #include <math.h>
@@ -20,198 +20,7 @@
 /* The queries that are turned into the model's coordinates at once. */
 enum { BLOCK = 1024 };
 
-/* ---- Standardization ---- */
-
-/* A column whose deviation is below this share of its largest magnitude counts as constant: the rest is rounding. */
-#define CONSTANT_SHARE 1e-12
-
-/* A component whose variance is at most this share of the largest is left out: its columns differ by 1e-4 of their
- * spread, as the rounding of one measure in two units does. A new row with other rounding would be thrown far along
- * it. */
-#define DEPENDENT_SHARE 1e-8
-
-icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error) {
-    const size_t p = features;
-    icl_standardization *fitted = standardization;
-
-    memset(fitted, 0, sizeof *fitted);
-    fitted->features = p;
-    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "means", &fitted->means, error));
-    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "deviations", &fitted->deviations, error));
-    ICL_CHECK(icl_allocate(p, sizeof(double), "eigenvalues", &fitted->eigenvalues, error));
-    ICL_CHECK(icl_allocate(p * p, sizeof(double), "principal components", &fitted->eigenvectors, error));
-    ICL_CHECK(icl_allocate(p, sizeof(double), "label products", &fitted->products, error));
-    ICL_CHECK(icl_allocate(p * p, sizeof(double), "sample covariance", &fitted->matrix, error));
-    return icl_allocate(3 * p + 1, sizeof(double), "eigenvalue workspace", &fitted->work, error);
-}
-
-void icl_standardization_release(icl_standardization *standardization) {
-    icl_free(&standardization->means);
-    icl_free(&standardization->deviations);
-    icl_free(&standardization->eigenvalues);
-    icl_free(&standardization->eigenvectors);
-    icl_free(&standardization->products);
-    icl_free(&standardization->matrix);
-    icl_free(&standardization->work);
-}
-
-static const double *row_of(const icl_table_rows *rows, size_t i) {
-    return rows->table->values + rows->indices[i] * rows->table->columns;
-}
-
-/* Computes mean and deviation of one column. The mean is corrected by the mean of the remainders, so that a large
- * offset costs no digits. */
-static void measure_column(const icl_table_rows *rows, size_t column, double *mean, double *deviation) {
-    const double count = (double)rows->count;
-    double sum = 0, rest = 0, square = 0, largest = 0;
-
-    for (size_t i = 0; i < rows->count; i++) {
-        sum += row_of(rows, i)[column] / count;
-        largest = fmax(largest, fabs(row_of(rows, i)[column]));
-    }
-    for (size_t i = 0; i < rows->count; i++)
-        rest += row_of(rows, i)[column] - sum;
-    *mean = sum + rest / count;
-    for (size_t i = 0; i < rows->count; i++)
-        square += (row_of(rows, i)[column] - *mean) * (row_of(rows, i)[column] - *mean);
-    *deviation = sqrt(square / count);
-    if (*deviation <= CONSTANT_SHARE * largest)
-        *deviation = 0;
-}
-
-/* Standardizes features [p] of any row; a feature that was constant becomes 0. */
-static void standardize(const icl_standardization *standardization, const double *features, double *standardized) {
-    for (size_t k = 0; k < standardization->features; k++) {
-        const double deviation = standardization->deviations[k];
-        standardized[k] = deviation > 0 ? (features[k] - standardization->means[k]) / deviation : 0;
-    }
-}
-
-/* Returns a target in the table's units, standardized; 0 if it was constant. */
-static double standardize_target(const icl_standardization *standardization, double target) {
-    const size_t p = standardization->features;
-    const double deviation = standardization->deviations[p];
-    return deviation > 0 ? (target - standardization->means[p]) / deviation : 0;
-}
-
-/* rotated = V^T times a standardized row [p]. */
-static void rotate(const icl_standardization *standardization, const double *standardized, double *rotated) {
-    const size_t p = standardization->features;
-
-    for (size_t k = 0; k < p; k++) {
-        const double *vector = standardization->eigenvectors + k * p;
-        rotated[k] = 0;
-        for (size_t j = 0; j < p; j++)
-            rotated[k] += vector[j] * standardized[j];
-    }
-}
-
-/* Puts Z^T Z into matrix and Z^T y into `label_products`. */
-static void accumulate(icl_standardization *fitted, const icl_table_rows *rows, double *label_products) {
-    const size_t p = fitted->features;
-    double *row = fitted->work;
-
-    memset(fitted->matrix, 0, p * p * sizeof(double));
-    memset(label_products, 0, p * sizeof(double));
-    for (size_t i = 0; i < rows->count; i++) {
-        const double label = standardize_target(fitted, row_of(rows, i)[p]);
-        standardize(fitted, row_of(rows, i), row);
-        for (size_t j = 0; j < p; j++) {
-            for (size_t k = 0; k < p; k++)
-                fitted->matrix[j * p + k] += row[j] * row[k];
-            label_products[j] += row[j] * label;
-        }
-    }
-}
-
-icl_status icl_standardization_fit(icl_standardization *fitted, const icl_table_rows *rows, icl_error *error) {
-    const size_t p = fitted->features;
-    double *label_products = fitted->work + p;
-    double limit;
-
-    fitted->rows = rows->count;
-    for (size_t k = 0; k <= p; k++)
-        measure_column(rows, k, &fitted->means[k], &fitted->deviations[k]);
-    accumulate(fitted, rows, label_products);
-    memcpy(fitted->products, label_products, p * sizeof(double));
-    if (!icl_symmetric_eigen(p, fitted->matrix, fitted->eigenvalues, fitted->eigenvectors, fitted->work))
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: the eigenvalues of its covariance do not converge: expected "
-                        "features of comparable magnitudes",
-                        rows->table->name);
-    memcpy(fitted->work, fitted->products, p * sizeof(double));
-    rotate(fitted, fitted->work, fitted->products);
-    limit = DEPENDENT_SHARE * fitted->eigenvalues[p - 1];
-    fitted->rank = 0;
-    for (size_t k = 0; k < p; k++) {
-        const bool is_kept = fitted->eigenvalues[k] > limit;
-        fitted->rank += is_kept;
-        fitted->eigenvalues[k] = is_kept ? fitted->eigenvalues[k] : 0;
-        fitted->products[k] = is_kept ? fitted->products[k] : 0;
-    }
-    return ICL_OK;
-}
-
-/* ---- Imputation ---- */
-
-static icl_status refuse_hole(const icl_table *table, size_t row, size_t column, icl_error *error) {
-    return icl_fail(error, ICL_ERROR_INPUT,
-                    "%s:%zu: column %zu (%s): a missing value: expected a number; --impute median fills it in",
-                    table->name, table->lines[row], table->numbers[column], table->names[column]);
-}
-
-icl_status icl_filled_table_create(const icl_table *table, size_t features, icl_impute rule, icl_filled_table *filled,
-                                   icl_error *error) {
-    size_t count = 0;
-
-    *filled = (icl_filled_table){.original = table, .table = *table};
-    for (size_t row = 0; row < table->rows; row++)
-        for (size_t i = 0; i < features; i++)
-            if (isnan(table->values[row * table->columns + i])) {
-                if (rule == ICL_IMPUTE_NONE)
-                    return refuse_hole(table, row, i, error);
-                count++;
-            }
-    if (count == 0)
-        return ICL_OK;
-    ICL_CHECK(icl_allocate(count, sizeof *filled->holes, "missing values", &filled->holes, error));
-    ICL_CHECK(
-        icl_allocate(table->rows * table->columns, sizeof *filled->values, "filled table", &filled->values, error));
-    memcpy(filled->values, table->values, table->rows * table->columns * sizeof *filled->values);
-    filled->table.values = filled->values;
-    for (size_t row = 0; row < table->rows; row++)
-        for (size_t i = 0; i < features; i++)
-            if (isnan(table->values[row * table->columns + i]))
-                filled->holes[filled->hole_count++] = row * table->columns + i;
-    return ICL_OK;
-}
-
-void icl_filled_table_release(icl_filled_table *filled) {
-    icl_free(&filled->values);
-    icl_free(&filled->holes);
-}
-
-void icl_imputation_fit(const icl_table_rows *rows, size_t features, icl_impute rule, double *work, double *fills) {
-    for (size_t i = 0; i < features; i++) {
-        size_t count = 0;
-        for (size_t k = 0; k < rows->count; k++) {
-            const double value = rows->table->values[rows->indices[k] * rows->table->columns + i];
-            if (!isnan(value))
-                work[count++] = value;
-        }
-        fills[i] = count == 0 ? 0 : rule == ICL_IMPUTE_MEDIAN ? icl_median(work, count) : icl_mean(work, count);
-    }
-}
-
-void icl_imputation_apply(icl_filled_table *filled, const double *fills) {
-    for (size_t i = 0; i < filled->hole_count; i++)
-        filled->values[filled->holes[i]] = fills[filled->holes[i] % filled->table.columns];
-}
-
 /* ---- References ---- */
-
-/* Penalties of ridge, as shares of the number of rows: 10^FIRST_DECADE … 10^LAST_DECADE. */
-enum { FIRST_DECADE = -4, LAST_DECADE = 3, PER_DECADE = 8, PENALTIES = (LAST_DECADE - FIRST_DECADE) * PER_DECADE + 1 };
 
 const char *icl_reference_name(icl_reference reference) {
     static const char *const names[ICL_REFERENCES] = {"mean", "ols", "ridge", "adarr"};
@@ -232,31 +41,18 @@ void icl_references_release(icl_references *references) {
     icl_free(&references->rotated);
 }
 
-static double penalty_of(size_t index, size_t rows) {
-    return (double)rows * pow(10, FIRST_DECADE + (double)index / PER_DECADE);
-}
-
-/* Adds the squares of one row's residual of least squares, and of its leave-one-out residuals of ridge at every penalty
- * s:
- *     (y - yhat) / (1 - h),   h = 1/m + sum_k u_k^2 / (lambda_k + s),
- * exact for a linear smoother whose standardization is kept (Allen 1974; Hastie, Tibshirani, Friedman, "The elements of
- * statistical learning", 2nd edition, equation 7.52). */
+/* Adds the squares of one row's residual of least squares, and of its leave-one-out residuals of ridge at every
+ * penalty. */
 static void add_residuals(const icl_standardization *z, const double *rotated, double label, double *least_squares,
-                          double left_out[PENALTIES]) {
+                          double left_out[ICL_RIDGE_PENALTIES]) {
     double prediction = 0;
 
     for (size_t k = 0; k < z->features; k++)
         if (z->eigenvalues[k] > 0)
             prediction += rotated[k] * z->products[k] / z->eigenvalues[k];
     *least_squares += (label - prediction) * (label - prediction);
-    for (size_t i = 0; i < PENALTIES; i++) {
-        const double penalty = penalty_of(i, z->rows);
-        double leverage = 1 / (double)z->rows, residual = label;
-        for (size_t k = 0; k < z->features; k++) {
-            leverage += rotated[k] * rotated[k] / (z->eigenvalues[k] + penalty);
-            residual -= rotated[k] * z->products[k] / (z->eigenvalues[k] + penalty);
-        }
-        residual /= fmax(1 - leverage, 1e-12);
+    for (size_t i = 0; i < ICL_RIDGE_PENALTIES; i++) {
+        const double residual = icl_left_out_residual(z, rotated, label, icl_ridge_penalty(i, z->rows));
         left_out[i] += residual * residual;
     }
 }
@@ -277,19 +73,19 @@ static void fill_adaptive(const icl_references *references, const icl_standardiz
 void icl_references_fit(icl_references *references, const icl_standardization *z, const icl_model_scale *scale,
                         const icl_table_rows *rows) {
     const size_t p = z->features, freedom = z->rows > z->rank + 1 ? z->rows - z->rank - 1 : 0;
-    double left_out[PENALTIES] = {0}, least_squares = 0;
+    double left_out[ICL_RIDGE_PENALTIES] = {0}, least_squares = 0;
     size_t best = 0;
 
     for (size_t i = 0; i < rows->count; i++) {
         const double *row = rows->table->values + rows->indices[i] * rows->table->columns;
-        standardize(z, row, references->row);
-        rotate(z, references->row, references->rotated);
-        add_residuals(z, references->rotated, standardize_target(z, row[p]), &least_squares, left_out);
+        icl_standardize_row(z, row, references->row);
+        icl_rotate_row(z, references->row, references->rotated);
+        add_residuals(z, references->rotated, icl_standardize_target(z, row[p]), &least_squares, left_out);
     }
-    for (size_t i = 1; i < PENALTIES; i++)
+    for (size_t i = 1; i < ICL_RIDGE_PENALTIES; i++)
         if (left_out[i] < left_out[best])
             best = i;
-    references->ridge_penalty = penalty_of(best, z->rows);
+    references->ridge_penalty = icl_ridge_penalty(best, z->rows);
     references->residual_variance = freedom > 0 ? least_squares / (double)freedom : (double)NAN;
     memset(references->filters, 0, p * sizeof(double));
     icl_ridge_filter(z->eigenvalues, z->features, 0, references->filters + ICL_REFERENCE_OLS * p);
@@ -302,8 +98,8 @@ void icl_references_predict(const icl_references *references, const icl_standard
                             double predictions[ICL_REFERENCES]) {
     const size_t p = z->features;
 
-    standardize(z, features, references->row);
-    rotate(z, references->row, references->rotated);
+    icl_standardize_row(z, features, references->row);
+    icl_rotate_row(z, references->row, references->rotated);
     for (size_t i = 0; i < ICL_REFERENCES; i++) {
         const double *filter = references->filters + i * p;
         double sum = 0;
@@ -432,34 +228,6 @@ icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const doub
     return ICL_OK;
 }
 
-/* ---- Random orders ---- */
-
-typedef struct sort_key {
-    uint32_t word;
-    size_t index, item;
-} sort_key;
-
-static int compare_keys(const void *a, const void *b) {
-    const sort_key *key = a, *y = b;
-    if (key->word != y->word)
-        return key->word < y->word ? -1 : 1;
-    return key->index < y->index ? -1 : key->index > y->index;
-}
-
-icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error) {
-    const icl_random_key key = {seed, stream, step};
-    sort_key *keys = NULL;
-
-    ICL_CHECK(icl_allocate(count, sizeof *keys, "random order", &keys, error));
-    for (size_t i = 0; i < count; i++)
-        keys[i] = (sort_key){icl_random_word(key, i), i, items[i]};
-    qsort(keys, count, sizeof *keys, compare_keys);
-    for (size_t i = 0; i < count; i++)
-        items[i] = keys[i].item;
-    icl_free(&keys);
-    return ICL_OK;
-}
-
 /* ---- The model's coordinates ---- */
 
 /* Computes the mean square of one input, and of <w, x> for each of d inputs: the traces of R R^T and of R R^T C C^T,
@@ -499,9 +267,9 @@ static void place(icl_row_fit *fit, size_t dimension, const double *features, do
     const size_t p = z->features;
 
     memset(placed, 0, dimension * sizeof *placed);
-    standardize(z, features, fit->row);
+    icl_standardize_row(z, features, fit->row);
     if (fit->scale.whitened)
-        rotate(z, fit->row, fit->rotated);
+        icl_rotate_row(z, fit->row, fit->rotated);
     for (size_t k = 0; k < p; k++) {
         if (!fit->scale.whitened)
             placed[k] = fit->scale.input * fit->row[k];
@@ -576,7 +344,7 @@ static icl_status show_prompt(icl_prediction_run *run, const icl_table_rows *row
     for (size_t i = 0; i < fit->context; i++) {
         const double *row = table->values + fit->shown[i] * table->columns;
         place(fit, d, row, fit->inputs + i * d);
-        fit->labels[i] = fit->scale.label * standardize_target(&fit->standardization, row[table->columns - 1]);
+        fit->labels[i] = fit->scale.label * icl_standardize_target(&fit->standardization, row[table->columns - 1]);
     }
     return icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error);
 }

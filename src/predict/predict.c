@@ -13,25 +13,10 @@
 
 /* ---- Checks of a request ---- */
 
-/* Names the option that brings omitted features back. */
-static const char *hint_of_left_out(const icl_table *table) {
-    size_t left_out = 0;
-
-    for (size_t i = 0; i < table->step_count; i++) {
-        if (strstr(table->steps[i].text, "--one-hot"))
-            return "; --one-hot makes columns of text";
-        left_out += strcmp(table->steps[i].what, "left-out") == 0;
-    }
-    return left_out > 0 ? "; --columns takes one that was left out" : "; --separator says what separates columns";
-}
-
 static icl_status check_features(const icl_predict_params *params, size_t dimension, icl_error *error) {
     const icl_table *table = params->table;
-    const size_t features = table->columns > 0 ? table->columns - 1 : 0;
+    const size_t features = table->columns - 1;
 
-    if (features == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature%s",
-                        table->name, params->without_options ? "" : hint_of_left_out(table));
     if (features > dimension)
         return icl_fail(
             error, ICL_ERROR_INPUT,
@@ -39,39 +24,20 @@ static icl_status check_features(const icl_predict_params *params, size_t dimens
             table->name, features, dimension, params->folder,
             params->without_options ? "train" : "--columns and --exclude choose among them, or train",
             params->without_options ? "" : "--set ", features);
-    if (params->fresh && params->fresh->columns != features)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu column%s: expected %zu, the features of %s",
-                        params->fresh->name, params->fresh->columns, params->fresh->columns == 1 ? "" : "s", features,
-                        table->name);
-    return ICL_OK;
-}
-
-/* Refuses values of too large a magnitude; missing values are allowed. */
-static icl_status check_values(const icl_table *table, icl_error *error) {
-    for (size_t i = 0; i < table->rows; i++)
-        for (size_t k = 0; k < table->columns; k++)
-            if (fabs(table->values[i * table->columns + k]) > ICL_TABLE_MAX_VALUE)
-                return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: column %zu: %g: expected a magnitude of at most %g",
-                                table->name, table->lines[i], k + 1, table->values[i * table->columns + k],
-                                ICL_TABLE_MAX_VALUE);
     return ICL_OK;
 }
 
 /* ICL_ERROR_INPUT names the first error in the request. `dimension` is the d of the model. */
 static icl_status check_request(const icl_predict_params *params, size_t dimension, icl_error *error) {
+    ICL_CHECK(icl_check_columns(params->table, params->fresh, !params->without_options, error));
     ICL_CHECK(check_features(params, dimension, error));
-    ICL_CHECK(check_values(params->table, error));
+    ICL_CHECK(icl_check_values(params->table, error));
     if (params->fresh)
-        ICL_CHECK(check_values(params->fresh, error));
+        ICL_CHECK(icl_check_values(params->fresh, error));
     if (!params->without_held_out && params->folds == 1)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: 1 fold: expected 2 or more, or 0 for the default",
                         params->table->name);
     return ICL_OK;
-}
-
-void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end) {
-    *first = count * fold / folds;
-    *end = count * (fold + 1) / folds;
 }
 
 /* ---- Scores ---- */
@@ -126,17 +92,6 @@ done:
     icl_free(&differences);
     return status;
 }
-
-/* ---- Predictions ---- */
-
-/* The most held-out predictions in all: if there are more labelled rows, these are enough. */
-enum { MOST_HELD_OUT = 10000 };
-
-/* The fewest rows that say anything about an error. */
-enum { FEWEST_ROWS = 4 };
-
-/* The squares of smaller differences would underflow in their sum. */
-static const double least_spread = 1e-150;
 
 /* ---- Held-out errors ---- */
 
@@ -249,44 +204,6 @@ done:
 
 /* ---- All of it ---- */
 
-static icl_status find_labelled(const icl_predict_params *params, icl_predict_outcome *outcome, icl_error *error) {
-    const icl_table *table = params->table;
-    const bool with_options = !params->without_options;
-    const size_t target = table->columns - 1;
-    double least = HUGE_VAL, most = -HUGE_VAL;
-    char hint[48] = "";
-
-    ICL_CHECK(icl_allocate(table->rows, sizeof *outcome->rows, "labelled rows", &outcome->rows, error));
-    for (size_t i = 0; i < table->rows; i++) {
-        const double value = table->values[i * table->columns + target];
-        if (isnan(value))
-            continue;
-        outcome->rows[outcome->labelled++] = i;
-        least = fmin(least, value);
-        most = fmax(most, value);
-    }
-    if (outcome->labelled < FEWEST_ROWS)
-        return icl_fail(
-            error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d%s%s", table->name,
-            outcome->labelled, outcome->labelled == 1 ? "" : "s", FEWEST_ROWS, with_options ? " in --data" : "",
-            with_options && table->omission_count > 0 ? "; --impute median keeps those with missing features" : "");
-    if (with_options)
-        snprintf(hint, sizeof hint, ": --folds %zu", outcome->labelled);
-    if (outcome->labelled < outcome->folds)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows%s",
-                        table->name, outcome->labelled, outcome->folds, hint);
-    if (!(most - least > 1e-12 * fmax(fabs(most), fabs(least))))
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: column %zu (%s): the target is the same in every row: expected one that varies%s",
-                        table->name, table->numbers[target], table->names[target],
-                        with_options ? "; --target names another" : "");
-    if (most - least < least_spread)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: column %zu (%s): the target varies by %g: expected at least %g",
-                        table->name, table->numbers[target], table->names[target], most - least, least_spread);
-    return ICL_OK;
-}
-
 /* Returns the most rows of a fold, or the rows to be predicted if these are more; at least 1. */
 static size_t most_queries(const icl_prediction_run *run) {
     const icl_predict_outcome *outcome = run->outcome;
@@ -294,11 +211,6 @@ static size_t most_queries(const icl_prediction_run *run) {
     const size_t fold = outcome->folds > 0 ? (outcome->labelled + outcome->folds - 1) / outcome->folds : 1;
     const size_t unlabelled = params->fresh ? params->fresh->rows : params->table->rows - outcome->labelled;
     return fold > unlabelled ? fold : unlabelled;
-}
-
-static size_t default_repeats(size_t rows) {
-    const size_t repeats = MOST_HELD_OUT / rows;
-    return repeats < 1 ? 1 : repeats > ICL_PREDICT_REPEATS ? ICL_PREDICT_REPEATS : repeats;
 }
 
 static icl_status prepare(icl_prediction_run *run, icl_error *error) {
@@ -311,9 +223,11 @@ static icl_status prepare(icl_prediction_run *run, icl_error *error) {
         outcome->folds = params->folds > 0 ? params->folds : ICL_PREDICT_FOLDS;
     outcome->features = params->table->columns - 1;
     outcome->trained_context = icl_task_keys_read(params->recipe).n;
-    ICL_CHECK(find_labelled(params, outcome, error));
+    ICL_CHECK(icl_find_labelled(params->table, outcome->folds, !params->without_options, &outcome->rows,
+                                &outcome->labelled, error));
     if (!params->without_held_out)
-        outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
+        outcome->repeats =
+            params->repeats > 0 ? params->repeats : icl_default_repeats(outcome->labelled, ICL_PREDICT_REPEATS);
     outcome->whitened = params->inputs == ICL_INPUTS_AUTO
                             ? strcmp(icl_law_keys_read(params->recipe).covariance, "identity") == 0
                             : params->inputs == ICL_INPUTS_WHITENED;

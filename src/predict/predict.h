@@ -10,6 +10,23 @@
 #include "iclab/status.h"
 #include "iclab/train.h"
 
+/* ---- Requests ---- */
+
+/* Refuses a table without a feature beside its target, and rows to predict (NULL: none) with other columns. Messages
+ * mention options of the command iclab predict if `with_options`. */
+icl_status icl_check_columns(const icl_table *table, const icl_table *fresh, bool with_options, icl_error *error);
+
+/* Refuses values of too large a magnitude; missing values are allowed. */
+icl_status icl_check_values(const icl_table *table, icl_error *error);
+
+/* Finds the rows with a target: *rows [*count], freed with icl_free. ICL_ERROR_INPUT for fewer of them than 4 or than
+ * folds, and for a target that does not vary. */
+icl_status icl_find_labelled(const icl_table *table, size_t folds, bool with_options, size_t **rows, size_t *count,
+                             icl_error *error);
+
+/* Returns how often these rows are held out, at most `most` times: fewer for more than 1,000 rows. */
+size_t icl_default_repeats(size_t rows, size_t most);
+
 /* ---- Splits ---- */
 
 /* Random orders of rows decide which rows are held out together and which a prompt shows. They depend only on the
@@ -50,6 +67,15 @@ void icl_standardization_release(icl_standardization *standardization);
 /* Fits means, deviations and components to at least 1 row without missing targets. Sums run in the rows' order.
  * ICL_ERROR_INPUT if the eigenvalues do not converge. */
 icl_status icl_standardization_fit(icl_standardization *standardization, const icl_table_rows *rows, icl_error *error);
+
+/* Standardizes features [p] of any row; a feature that was constant becomes 0. */
+void icl_standardize_row(const icl_standardization *standardization, const double *features, double *standardized);
+
+/* Returns a target in the table's units, standardized; 0 if it was constant. */
+double icl_standardize_target(const icl_standardization *standardization, double target);
+
+/* rotated = V^T times a standardized row [p]. */
+void icl_rotate_row(const icl_standardization *standardization, const double *standardized, double *rotated);
 
 /* ---- Imputation ---- */
 
@@ -97,6 +123,19 @@ typedef struct icl_model_scale {
     double label;       /* labels are standardized ones times this */
     double prior_noise; /* E[sigma^2] of labels, used if no residual is left to estimate it from */
 } icl_model_scale;
+
+/* Penalties of ridge, 8 for each factor of 10 from 1e-4 to 1e3 times the number of rows. */
+enum { ICL_RIDGE_PENALTIES = 57 };
+double icl_ridge_penalty(size_t index, size_t rows);
+
+/*
+ * Returns the residual that a row's label has if the row is left out of a ridge regression with this penalty s:
+ *     (y - yhat) / (1 - h),   h = 1/m + sum_k u_k^2 / (lambda_k + s),
+ * exact for a linear smoother whose standardization is kept (Allen 1974; Hastie, Tibshirani, Friedman, "The elements of
+ * statistical learning", 2nd edition, equation 7.52).
+ */
+double icl_left_out_residual(const icl_standardization *standardization, const double *rotated, double label,
+                             double penalty);
 
 typedef struct icl_references {
     /* [ICL_REFERENCES][p]: predictions are sum_k f_k a_k u_k, where a are the products and u is the rotated row. */

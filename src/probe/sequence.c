@@ -238,7 +238,7 @@ static icl_status introduce(icl_inspection *run, icl_error *error) {
 
 /* Returns why a mixer has no state to look at; NULL if it has one. */
 static const char *why_stateless(const icl_sequence *sequence, const icl_sequence_mixer *mixer) {
-    if (mixer == &icl_mixer_softmax || mixer == &icl_mixer_fox)
+    if (mixer == &icl_mixer_softmax || mixer == &icl_mixer_labelled || mixer == &icl_mixer_fox)
         return "softmax attention keeps keys and values: it has no state, gates or transition";
     if (mixer == &icl_mixer_log_linear)
         return "log-linear attention keeps a state for each length of its stretches, and no single one";

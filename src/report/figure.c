@@ -383,8 +383,8 @@ static icl_status add_style(icl_text *script, const icl_series *series, size_t c
         return icl_text_print(script, error, " with lines dashtype %zu linewidth 1.5 linecolor '%s'", 2 + colour % 4,
                               of);
     case ICL_SERIES_CLOUD:
-        return icl_text_print(script, error, " with points pointtype %d pointsize 0.4 linecolor '%s'",
-                              filled[colour % MARKS], of);
+        return icl_text_print(script, error, " with %s pointtype %d pointsize 0.4 linecolor '%s'",
+                              series->error ? "yerrorbars" : "points", filled[colour % MARKS], of);
     case ICL_SERIES_LINE:
     default:
         return icl_text_print(script, error,
@@ -401,14 +401,19 @@ static double within(const icl_figure *figure, double y) {
     return figure->most_y > 0 && y > figure->most_y ? figure->most_y : y;
 }
 
+/* Returns whether a series is drawn with bars. */
+static bool has_bars(const icl_series *series) {
+    return series->error && (series->style == ICL_SERIES_OURS || series->style == ICL_SERIES_CLOUD);
+}
+
 /* Measures the axis with the ends of standard errors, which may lie where a logarithmic axis has no place. */
 static axis_range measure_y(const icl_figure *figure) {
     axis_range axis = create_axis(figure->log_y);
 
     for (size_t s = 0; s < figure->count; s++) {
         const icl_series *series = &figure->series[s];
-        const bool has_error = series->error && series->style == ICL_SERIES_OURS;
         const bool is_band = series->style == ICL_SERIES_BAND;
+        const bool has_error = has_bars(series);
         for (size_t i = 0; i < series->count; i++) {
             const double y = series->y[i], spread = has_error && isfinite(series->error[i]) ? series->error[i] : 0;
             const double ends[] = {within(figure, y), within(figure, is_band ? series->error[i] : y + spread),
@@ -474,7 +479,7 @@ static size_t height_of(const icl_figure *figure) {
 
 static icl_status add_series(icl_text *script, const icl_figure *figure, size_t s, size_t colour, icl_error *error) {
     const icl_series *series = &figure->series[s];
-    const bool has_third = series->style == ICL_SERIES_BAND || (series->error && series->style == ICL_SERIES_OURS);
+    const bool has_third = series->style == ICL_SERIES_BAND || has_bars(series);
 
     ICL_CHECK(icl_text_print(script, error, "'%s.csv' every ::1 using %zu:%zu", figure->name, 3 * s + 1, 3 * s + 2));
     if (has_third)

@@ -29,7 +29,7 @@ typedef enum icl_series_style {
     ICL_SERIES_OURS,      /* ours: filled marks, joined */
     ICL_SERIES_PUBLISHED, /* published: open marks, not joined */
     ICL_SERIES_REFERENCE, /* a reference predictor or theory: dashed */
-    ICL_SERIES_CLOUD,     /* points without lines */
+    ICL_SERIES_CLOUD,     /* points without lines, with bars if they have errors */
     ICL_SERIES_BAND,      /* a pale area from y up to `error`, behind the curves; for quantiles */
 } icl_series_style;
 

@@ -91,7 +91,8 @@ static icl_status write_text(icl_trainer *trainer, size_t count, char *bytes, ic
         .sampler = {.temperature = 1, .top_p = 1, .keeps_utf8 = icl_task_get_text(icl_trainer_task(trainer))->is_utf8}};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_writer_open(icl_trainer_model(trainer), trainer->backend, trainer->state.parameters, &writer, error));
+    ICL_TRY(
+        icl_writer_open(icl_trainer_model(trainer), trainer->backend, icl_trainer_evaluated(trainer), &writer, error));
     for (const char *prompt = ICL_FIRST_PROMPT; *prompt; prompt++) {
         ICL_TRY(icl_writer_show(&writer, (unsigned char)*prompt, error));
         icl_sampler_take(&writer.sampler, (unsigned char)*prompt);

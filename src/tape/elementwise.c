@@ -1,4 +1,4 @@
-/* Elementwise ops: unary, binary, scaled sums. g is always the gradient of the output. */
+/* Elementwise ops: unary, binary, scaled sums, dropout. g is always the gradient of the output. */
 #include <assert.h>
 
 #include "tape/record.h"
@@ -269,4 +269,66 @@ icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a) {
     return icl_tape_record(
         tape,
         &(icl_node){.operation = &scale_operation, .inputs = {a}, .input_count = 1, .params.scale = {.alpha = alpha}});
+}
+
+/* ---- Dropout ---- */
+
+/* The calls of a tape take numbers this far apart. */
+#define NUMBERS_OF_A_CALL (UINT64_C(1) << 40)
+
+/* node->saved becomes the factors: 0, or 1 / (1 - share). */
+static icl_status draw_factors(const icl_tape *tape, icl_node *node, icl_error *error) {
+    const double share = node->params.drop_out.share;
+    const icl_tensor in = icl_node_input(tape, node, 0);
+    const uint64_t sequence = in.rank > 0 && in.shape[0] > 0 ? icl_tensor_count(&in) / in.shape[0] : 1;
+    const icl_random_params draws = {
+        .key = tape->dropout.key,
+        .first_index = node->params.drop_out.call * NUMBERS_OF_A_CALL + tape->dropout.first_sequence * sequence,
+        .distribution = ICL_UNIFORM,
+        .low = (float)-share,
+        .high = (float)(1 - share),
+    };
+
+    ICL_CHECK(icl_tensor_create(tape->backend, in.rank, in.shape, &node->saved, error));
+    ICL_CHECK(icl_random_fill(tape->backend, &draws, node->saved, error));
+    ICL_CHECK(icl_unary(tape->backend, ICL_SIGN, node->saved, node->saved, error));
+    ICL_CHECK(icl_unary(tape->backend, ICL_RELU, node->saved, node->saved, error));
+    return icl_scale_add(tape->backend, node->saved, 1 / (1 - share), node->saved, 0, (icl_tensor){0}, error);
+}
+
+static icl_status drop_out_forward(icl_tape *tape, icl_node *node, icl_error *error) {
+    const icl_tensor in = icl_node_input(tape, node, 0);
+
+    ICL_CHECK(icl_tape_output(tape, node, in.rank, in.shape, error));
+    ICL_CHECK(draw_factors(tape, node, error));
+    return icl_binary(tape->backend, ICL_MULTIPLY, node->value, in, node->saved, error);
+}
+
+static icl_status drop_out_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
+    icl_contribution d = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_contribution_begin(tape, node->inputs[0], gradient.rank, gradient.shape, &d, error));
+    ICL_TRY(icl_binary(tape->backend, ICL_MULTIPLY, d.tensor, gradient, node->saved, error));
+    ICL_TRY(icl_contribution_end(tape, &d, error));
+done:
+    icl_contribution_drop(&d);
+    return status;
+}
+
+static const icl_operation drop_out_operation = {"drop_out", drop_out_forward, drop_out_backward, NULL};
+
+void icl_tape_set_dropout(icl_tape *tape, icl_dropout_numbers numbers) {
+    tape->drops_out = true;
+    tape->dropout = numbers;
+    tape->dropout_calls = 0;
+}
+
+icl_variable icl_tape_drop_out(icl_tape *tape, double share, icl_variable in) {
+    if (!tape->drops_out || share == 0)
+        return in;
+    return icl_tape_record(tape, &(icl_node){.operation = &drop_out_operation,
+                                             .inputs = {in},
+                                             .input_count = 1,
+                                             .params.drop_out = {share, tape->dropout_calls++}});
 }

@@ -78,6 +78,10 @@ struct icl_node {
             size_t first;
             icl_tensor angles; /* a view of one of the tape's tables */
         } rotate;
+        struct {
+            double share;
+            uint64_t call; /* its number on the tape */
+        } drop_out;
     } params;
     icl_tensor value;
     icl_tensor saved;    /* what backward needs besides inputs and value; owned; may be absent */
@@ -112,6 +116,9 @@ struct icl_tape {
     size_t node_count, node_capacity;
     icl_gradient_slot *slots;
     size_t slot_count, slot_capacity;
+    bool drops_out; /* icl_tape_set_dropout was called since the last reset */
+    icl_dropout_numbers dropout;
+    uint64_t dropout_calls;
     icl_error error; /* the first failure; its status is ICL_OK while there is none */
 };
 

@@ -56,6 +56,7 @@ void icl_tape_reset(icl_tape *tape) {
         icl_tensor_release(&node->saved);
     }
     tape->node_count = 0;
+    tape->drops_out = false;
     tape->error.status = ICL_OK;
     tape->error.message[0] = '\0';
 }

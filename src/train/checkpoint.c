@@ -1,9 +1,9 @@
 /*
  * Moves a trainer's state to a file, to the host, or to other ranks.
  *
- * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states and the threshold of
- * train.sequence_clip in the device's own element type, and as metadata the step, the recipe and how many steps went
- * wrong. Nothing else is needed, because data, learning rate and depth are functions of the step.
+ * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states, the average of parameters and
+ * the threshold of train.sequence_clip in the device's own element type, and as metadata the step, the recipe and how
+ * many steps went wrong. Nothing else is needed, because data, learning rate and depth are functions of the step.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -19,9 +19,9 @@
 #define RECIPE_KEY "iclab.recipe"
 #define PARTS_KEY  "iclab.parts"
 
-enum { MOST_VECTORS = 4, MISHAPS = 3 };
+enum { MOST_VECTORS = ICL_STATE_VECTORS + 1, MISHAPS = 3 };
 
-static const char *const vector_names[MOST_VECTORS] = {"parameters", "first_moment", "second_moment",
+static const char *const vector_names[MOST_VECTORS] = {"parameters", "first_moment", "second_moment", "average",
                                                        "sequence_threshold"};
 static const char *const mishap_keys[MISHAPS] = {"iclab.skipped_steps", "iclab.dropped_sequences",
                                                  "iclab.skipped_in_a_row"};
@@ -32,15 +32,21 @@ static uint64_t *mishap_of(icl_mishaps *mishaps, int index) {
     return counts[index];
 }
 
-/* Returns the number of vectors; the threshold is one only with train.sequence_clip. */
-static int vector_count(const icl_trainer_state *state) {
-    return state->threshold.buffer ? MOST_VECTORS : MOST_VECTORS - 1;
+/* Returns a vector: the average is absent without train.average, the threshold without train.sequence_clip. */
+static icl_tensor vector_of(const icl_trainer_state *state, int index) {
+    const icl_tensor vectors[MOST_VECTORS] = {state->parameters, state->moments[0], state->moments[1], state->average,
+                                              state->threshold};
+    return vectors[index];
 }
 
-static icl_tensor vector_of(const icl_trainer_state *state, int index) {
-    if (index == MOST_VECTORS - 1)
-        return state->threshold;
-    return index == 0 ? state->parameters : state->moments[index - 1];
+/* Lists the vectors that there are. Returns their number. */
+static int list_vectors(const icl_trainer_state *state, int indices[MOST_VECTORS]) {
+    int count = 0;
+
+    for (int i = 0; i < MOST_VECTORS; i++)
+        if (vector_of(state, i).buffer)
+            indices[count++] = i;
+    return count;
 }
 
 static icl_element_type element_type(const icl_backend *backend) {
@@ -77,7 +83,8 @@ icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *e
     icl_named_tensor tensors[MOST_VECTORS] = {{0}};
     icl_metadata metadata[3 + MISHAPS];
     void *values[MOST_VECTORS] = {NULL};
-    const int vectors = vector_count(&trainer->state);
+    int indices[MOST_VECTORS];
+    const int vectors = list_vectors(&trainer->state, indices);
     char *recipe = NULL, step[32], mishaps[MISHAPS][32], parts[PARTS_TEXT];
     icl_status status = ICL_OK;
 
@@ -85,9 +92,9 @@ icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *e
         return icl_fail(error, ICL_ERROR_DIVERGED, "%s: not written, because training diverged at step %" PRIu64, path,
                         trainer->state.step);
     for (int i = 0; i < vectors; i++) {
-        const icl_tensor vector = vector_of(&trainer->state, i);
+        const icl_tensor vector = vector_of(&trainer->state, indices[i]);
         ICL_TRY(read_vector(vector, type, &values[i], error));
-        tensors[i] = (icl_named_tensor){.name = vector_names[i], .type = type, .rank = 1, .data = values[i]};
+        tensors[i] = (icl_named_tensor){.name = vector_names[indices[i]], .type = type, .rank = 1, .data = values[i]};
         tensors[i].shape[0] = vector.shape[0];
     }
     ICL_TRY(icl_recipe_write(trainer->problem.recipe, &recipe, error));
@@ -211,7 +218,8 @@ static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors 
 icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error) {
     icl_safetensors *file = NULL;
     const icl_named_tensor *tensors[MOST_VECTORS] = {NULL};
-    const int vectors = vector_count(&trainer->state);
+    int indices[MOST_VECTORS];
+    const int vectors = list_vectors(&trainer->state, indices);
     icl_mishaps mishaps = {0};
     const char *recipe;
     uint64_t step = 0;
@@ -227,12 +235,12 @@ icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error
     ICL_TRY(compare_parts(&trainer->problem, file, path, error));
     ICL_TRY(compare_recipe(&trainer->problem, recipe, path, error));
     for (int i = 0; i < vectors; i++)
-        ICL_TRY(find_vector(trainer, file, i, path, &tensors[i], error));
+        ICL_TRY(find_vector(trainer, file, indices[i], path, &tensors[i], error));
     for (int i = 0; i < vectors; i++) {
         assert(tensors[i]);
         ICL_TRY(tensors[i]->type == ICL_ELEMENT_F64
-                    ? icl_tensor_write_double(vector_of(&trainer->state, i), tensors[i]->data, error)
-                    : icl_tensor_write(vector_of(&trainer->state, i), tensors[i]->data, error));
+                    ? icl_tensor_write_double(vector_of(&trainer->state, indices[i]), tensors[i]->data, error)
+                    : icl_tensor_write(vector_of(&trainer->state, indices[i]), tensors[i]->data, error));
     }
     trainer->state.diverged = false;
     trainer->state.mishaps = mishaps;
@@ -247,7 +255,8 @@ done:
 icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error) {
     *state = (icl_training_state){.size = icl_model_size(trainer->problem.model)};
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
-        ICL_CHECK(icl_allocate(state->size, sizeof(double), "training state", &state->vectors[i], error));
+        if (vector_of(&trainer->state, i).buffer)
+            ICL_CHECK(icl_allocate(state->size, sizeof(double), "training state", &state->vectors[i], error));
     return ICL_OK;
 }
 
@@ -258,7 +267,8 @@ void icl_training_state_clear(icl_training_state *state) {
 
 icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *state, icl_error *error) {
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
-        ICL_CHECK(icl_tensor_read_double(vector_of(&trainer->state, i), state->vectors[i], error));
+        if (state->vectors[i])
+            ICL_CHECK(icl_tensor_read_double(vector_of(&trainer->state, i), state->vectors[i], error));
     state->threshold = 0;
     if (trainer->state.threshold.buffer)
         ICL_CHECK(icl_tensor_read_double(trainer->state.threshold, &state->threshold, error));
@@ -268,7 +278,8 @@ icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *stat
 
 icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_state *state, icl_error *error) {
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
-        ICL_CHECK(icl_tensor_write_double(vector_of(&trainer->state, i), state->vectors[i], error));
+        if (state->vectors[i])
+            ICL_CHECK(icl_tensor_write_double(vector_of(&trainer->state, i), state->vectors[i], error));
     if (trainer->state.threshold.buffer)
         ICL_CHECK(icl_tensor_write_double(trainer->state.threshold, &state->threshold, error));
     trainer->state.diverged = false;
@@ -279,7 +290,7 @@ icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_stat
 
 void icl_training_state_round(icl_training_state *state) {
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
-        for (size_t k = 0; k < state->size; k++)
+        for (size_t k = 0; state->vectors[i] && k < state->size; k++)
             state->vectors[i][k] = (double)(float)state->vectors[i][k];
     state->threshold = (double)(float)state->threshold;
 }
@@ -312,7 +323,8 @@ icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error) {
     ICL_TRY(icl_ranks_share(ranks, &state.threshold, sizeof state.threshold, error));
     ICL_TRY(icl_ranks_share(ranks, &mishaps, sizeof mishaps, error));
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
-        ICL_TRY(icl_ranks_share(ranks, state.vectors[i], state.size * sizeof(double), error));
+        if (state.vectors[i])
+            ICL_TRY(icl_ranks_share(ranks, state.vectors[i], state.size * sizeof(double), error));
     status = icl_trainer_write_state(trainer, &state, error);
     trainer->state.mishaps = mishaps;
     ICL_TRY(icl_ranks_agree(ranks, status, error));

@@ -139,7 +139,7 @@ icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error 
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "exported parameters", &values, error));
     ICL_TRY(icl_allocate(count, sizeof *tensors, "exported parameters", &tensors, error));
     ICL_TRY(describe(&trainer->problem, &about, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_tensor_read(icl_trainer_evaluated(trainer), values, error));
     for (size_t i = 0; i < count; i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
         tensors[i] = (icl_named_tensor){

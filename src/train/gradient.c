@@ -150,11 +150,15 @@ static icl_variable record_window(const icl_model *model, const icl_gradient_cal
     return icl_tape_scale(tape, 1 / (double)count, sum);
 }
 
-/* Resets the tape and records the losses [B, 1, 1] of the sequences `rows`. gradient is as in icl_model_record. The
- * tape keeps failures. */
+/* Resets the tape and records the losses [B, 1, 1] of the sequences `rows`, which begin with number `first` of the
+ * call's. gradient is as in icl_model_record. The tape keeps failures. */
 static icl_variable record_losses(const icl_model *model, const icl_gradient_call *call, icl_tape *tape,
-                                  icl_tensor gradient, const icl_batch *rows) {
+                                  icl_tensor gradient, const icl_batch *rows, size_t first) {
+    icl_dropout_numbers dropout = call->dropout;
+
+    dropout.first_sequence += first;
     icl_tape_reset(tape);
+    icl_tape_set_dropout(tape, dropout);
     if (call->window.count > 0)
         return record_window(model, call, tape, gradient, rows);
     const icl_variable outputs =
@@ -164,7 +168,7 @@ static icl_variable record_losses(const icl_model *model, const icl_gradient_cal
 
 static icl_status differentiate_on_tape(const icl_differentiator *d, const icl_gradient_call *call, icl_tensor *losses,
                                         icl_error *error) {
-    const icl_variable each = record_losses(d->model, call, d->tape, call->with.gradient, call->batch);
+    const icl_variable each = record_losses(d->model, call, d->tape, call->with.gradient, call->batch, 0);
 
     ICL_CHECK(icl_tape_backward(d->tape, each, error));
     *losses = first_axis(icl_tape_value(d->tape, each));
@@ -242,7 +246,7 @@ static icl_status add_sequences(const work *w, icl_backend *worker, const workpl
     const double share = (double)at->count / (double)w->call->batch->size;
     const bool is_first = at->first == at->begin;
     const icl_variable each =
-        record_losses(d->model, w->call, place->tape, is_first ? gradient : place->gradient, &rows);
+        record_losses(d->model, w->call, place->tape, is_first ? gradient : place->gradient, &rows, at->first);
 
     ICL_CHECK(icl_tape_backward(place->tape, icl_tape_scale(place->tape, share, each), error));
     const icl_tensor losses = icl_tensor_reshape(icl_tape_value(place->tape, each), 1, &at->count);

@@ -44,7 +44,8 @@ static double sequences_of_budget(const icl_training_settings *settings) {
 }
 
 bool icl_trainer_is_cheap(const icl_trainer *trainer) {
-    return icl_trainer_has_objective(trainer) && icl_model_size(trainer->problem.model) <= CHEAP_SIZE &&
+    return icl_trainer_has_objective(trainer) && trainer->problem.settings.average == 0 &&
+           icl_model_size(trainer->problem.model) <= CHEAP_SIZE &&
            sequences_of_budget(&trainer->problem.settings) >= CHEAP_SEQUENCES;
 }
 
@@ -78,23 +79,6 @@ typedef struct polish {
     double last_value, lowest; /* of the fixed set: at the last check, and at the end */
     int since_least;
 } polish;
-
-/* Chooses Gram matrices even if training draws tokens: they have the same distribution, and their cost does not grow
- * with n. */
-static icl_status choose_task(polish *p, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_clone(p->problem->recipe, &recipe, error));
-    status = icl_recipe_set_text(recipe, "task", "sampler", "gram", error);
-    if (status == ICL_OK)
-        status = icl_task_create(recipe, &p->task, error);
-    if (status != ICL_ERROR_MEMORY)
-        status = ICL_OK; /* the task has no Gram matrices */
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
 
 static size_t choose_sequences(const polish *p) {
     const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(p->problem->task, !p->task));
@@ -135,7 +119,7 @@ icl_status icl_polish_measure_memory(const icl_trainer *trainer, double *bytes, 
     *bytes = 0;
     if (!icl_polish_is_wanted(trainer))
         return ICL_OK;
-    const icl_status status = choose_task(&p, error);
+    const icl_status status = icl_objective_choose_task(p.problem->recipe, &p.task, error);
     *bytes = SETS * (double)choose_sequences(&p) *
              (icl_objective_sequence_bytes(trainer->problem.task, !p.task) + TIMES_IF_HEAVY * sizeof(double));
     icl_task_destroy(&p.task);
@@ -330,7 +314,7 @@ icl_status icl_trainer_polish(icl_trainer *trainer, const volatile sig_atomic_t 
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(choose_task(&p, error));
+    ICL_TRY(icl_objective_choose_task(p.problem->recipe, &p.task, error));
     ICL_TRY(create_sets(&p, error));
     ICL_TRY(reserve(&p, error));
     ICL_TRY(icl_allocate(p.size, sizeof *values, "parameters", &values, error));

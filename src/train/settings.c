@@ -79,6 +79,8 @@ static const icl_recipe_key trainer_rows[] = {
     {KEY(slices), "1", 1, 1073741824,
      .help = "equal parts of a batch, each drawn and differentiated by itself; ranks of mpirun share them"},
     {KEY(refresh), "1", 1, ICL_MAX_STEPS, .help = "steps that share a batch"},
+    {KEY(average), "0", 0, 1e9,
+     .help = "half-life in steps of an average of the parameters that is evaluated and saved as the model; 0: none"},
     {KEY(steps), "10000", 0, ICL_MAX_STEPS, .help = "steps in all"},
     {KEY(seed), "1", 0, ICL_MAX_SEED, .help = "of the initial parameters and of all training data"},
 };
@@ -99,7 +101,8 @@ const icl_recipe_group icl_loop_keys = ICL_RECIPE_GROUP(loop_rows);
 
 static const icl_recipe_key starts_rows[] = {
     {KEY(starts), "0", 0, 64,
-     .help = "runs of a quarter of the steps, of which the best goes on; 0: 4 where the model is linear and small"},
+     .help = "runs of a quarter of the steps from far apart, of which the best goes on; 0: 4 where the model is linear "
+             "and small"},
 };
 const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(starts_rows);
 
@@ -219,6 +222,7 @@ icl_status icl_training_settings_read(const icl_recipe *recipe, const icl_model 
         .schedule = schedule_of(&keys),
         .growth = {.steps_per_layer = keys.growth, .layers = icl_model_layers(model)},
         .loops = loops_of(&keys, model),
+        .average = keys.average,
         .starts = keys.starts,
         .begins_with_one = keys.growth > 0 || icl_recipe_text(recipe, "train", "init")[0] != '\0',
         .polish = keys.polish,

@@ -85,7 +85,7 @@ typedef struct icl_train_keys {
     uint64_t steps, horizon, seed, warmup, step_every, growth, refresh, loop_curriculum, loop_rise;
     size_t batch, slices, loop_window, starts;
     double learning_rate, step_factor, beta1, beta2, epsilon, weight_decay, momentum, clip, sequence_clip;
-    double muon_momentum, decay_share;
+    double muon_momentum, decay_share, average;
     icl_optimizer optimizer;
     icl_schedule_kind schedule;
     icl_polish_choice polish;
@@ -106,6 +106,7 @@ typedef struct icl_training_settings {
     icl_schedule schedule;
     icl_growth growth;
     icl_loop_schedule loops;
+    double average;       /* half-life in steps of the average of parameters; 0: none */
     size_t starts;        /* 0: chosen automatically */
     bool begins_with_one; /* train.init gives the start, or train.growth adds layers one by one */
     icl_polish_choice polish;

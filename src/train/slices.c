@@ -73,6 +73,9 @@ static icl_status draw(icl_trainer *trainer, size_t slice, place next, icl_error
     return ICL_OK;
 }
 
+/* Keeps the numbers of dropout apart from those of tasks and models. */
+#define DROPOUT_STREAM 0x64720000u
+
 icl_gradient_call icl_trainer_call(const icl_trainer *trainer, const icl_batch *batch) {
     const icl_training_settings *settings = &trainer->problem.settings;
     const icl_trainer_state *state = &trainer->state;
@@ -81,6 +84,7 @@ icl_gradient_call icl_trainer_call(const icl_trainer *trainer, const icl_batch *
         .batch = batch,
         .depth = icl_training_stage_at(settings, state->step).depth,
         .window = icl_loop_window_at(&settings->loops, state->step),
+        .dropout = {.key = {settings->seed, DROPOUT_STREAM, state->step}},
         .with = {.parameters = state->parameters, .gradient = state->gradient},
     };
 }
@@ -92,6 +96,7 @@ static icl_status differentiate_batch(icl_trainer *trainer, bool is_cut, icl_ten
     const icl_trainer_state *state = &trainer->state;
     icl_gradient_call call = icl_trainer_call(trainer, &state->batch);
 
+    call.dropout.first_sequence = state->batch_number % plan->slices * plan->sequences;
     if (plan->keeps_losses)
         call.with.losses = icl_tensor_slice(state->sequence_losses, 0, 0, plan->sequences);
     if (plan->cuts_sequences)

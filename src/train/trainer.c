@@ -95,6 +95,8 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     ICL_CHECK(icl_tensor_create(backend, 1, &size, &state->gradient, error));
     for (int i = 0; i < 2; i++)
         ICL_CHECK(create_zeros(backend, size, &state->moments[i], error));
+    if (trainer->problem.settings.average > 0)
+        ICL_CHECK(create_zeros(backend, size, &state->average, error));
     if (plan->keeps_losses)
         ICL_CHECK(icl_tensor_create(backend, 1, &batch, &state->sequence_losses, error));
     if (plan->cuts_sequences) {
@@ -117,7 +119,7 @@ static icl_status write_initial_parameters(icl_trainer *trainer, icl_error *erro
     if (settings->growth.steps_per_layer > 0)
         for (size_t layer = 1; layer + 1 < settings->growth.layers; layer++)
             icl_model_initialize_inserted(model, layer, settings->seed, values);
-    ICL_TRY(icl_tensor_write(trainer->state.parameters, values, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
 done:
     icl_free(&values);
     return status;
@@ -165,6 +167,9 @@ static icl_status check_stages(const icl_trainer *trainer, icl_error *error) {
         return icl_recipe_reject(problem->recipe, ICL_TRAIN_KEY(polish), error,
                                  "auto or off: only models of model.family = linear that are not composed of small "
                                  "ops are polished");
+    if (settings->average > 0 && (settings->polish == ICL_POLISH_ON || settings->starts > 1))
+        return icl_recipe_reject(problem->recipe, ICL_TRAIN_KEY(average), error,
+                                 "0 beside train.polish = on or several train.starts, which take the parameters");
     if (settings->starts <= 1)
         return ICL_OK;
     if (settings->begins_with_one)
@@ -239,6 +244,7 @@ static void release_state(icl_trainer_state *state) {
     icl_tensor_release(&state->moments[0]);
     icl_tensor_release(&state->moments[1]);
     icl_tensor_release(&state->threshold);
+    icl_tensor_release(&state->average);
     icl_tensor_release(&state->gradient);
     icl_tensor_release(&state->sequence_losses);
     icl_tensor_release(&state->sequence_norms);
@@ -268,6 +274,25 @@ double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
     return icl_training_rate_at(&trainer->problem.settings, step);
 }
 
+/* Moves the average of the parameters after steps 1 … t, with weights 2^(-(t - i) / h) for those after step i, h =
+ * train.average: a <- a + c (w - a), c = (1 - 2^(-1/h)) / (1 - 2^(-t/h)). Numbers that are drawn anew for each step are
+ * no average. */
+static icl_status average_parameters(const icl_trainer *trainer, icl_error *error) {
+    static const double log_2 = 0.69314718055994530942;
+    const icl_trainer_state *state = &trainer->state;
+    const double rate = log_2 / trainer->problem.settings.average, count = (double)(state->step + 1);
+    const double share = expm1(-rate) / expm1(-rate * count);
+    const icl_model *model = trainer->problem.model;
+    icl_backend *backend = trainer->backend;
+
+    ICL_CHECK(icl_scale_add(backend, state->average, 1 - share, state->average, share, state->parameters, error));
+    if (model->redrawn == 0)
+        return ICL_OK;
+    const icl_parameter_info *info = &model->parameters[model->redrawn - 1];
+    return icl_copy(backend, icl_tensor_slice(state->average, 0, info->offset, info->count),
+                    icl_tensor_slice(state->parameters, 0, info->offset, info->count), error);
+}
+
 /* Writes loss and norm to measures, and updates the parameters and the threshold. */
 static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, icl_tensor losses, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
@@ -285,10 +310,10 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, i
         ICL_CHECK(icl_muon_keep(state->muon, state->parameters, state->moments[0], error));
     ICL_CHECK(icl_update_step(trainer->backend, &params, state->parameters, state->moments, measures, state->threshold,
                               state->gradient, losses, state->sequence_norms, problem->decays, error));
-    if (!state->muon)
-        return ICL_OK;
-    return icl_muon_step(state->muon, &params.adam, icl_tensor_slice(measures, 0, ICL_HISTORY_NORM, 1),
-                         state->parameters, state->moments[0], error);
+    if (state->muon)
+        ICL_CHECK(icl_muon_step(state->muon, &params.adam, icl_tensor_slice(measures, 0, ICL_HISTORY_NORM, 1),
+                                state->parameters, state->moments[0], error));
+    return state->average.buffer ? average_parameters(trainer, error) : ICL_OK;
 }
 
 /* Writes the parameters that the model draws anew for each step. */
@@ -481,6 +506,10 @@ const float *icl_trainer_gradient_norms(const icl_trainer *trainer, size_t *coun
     return trainer->state.norms;
 }
 
+icl_basins_seen icl_trainer_basins(const icl_trainer *trainer) {
+    return trainer->state.seen;
+}
+
 icl_polish_result icl_trainer_polished(const icl_trainer *trainer) {
     return trainer->state.polished;
 }
@@ -500,20 +529,27 @@ icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer) {
 /* ---- Parameters ---- */
 
 icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error) {
-    return icl_tensor_read(trainer->state.parameters, values, error);
+    return icl_tensor_read(icl_trainer_evaluated(trainer), values, error);
 }
 
 icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error) {
-    return icl_tensor_write(trainer->state.parameters, values, error);
+    ICL_CHECK(icl_tensor_write(trainer->state.parameters, values, error));
+    return trainer->state.average.buffer ? icl_tensor_write(trainer->state.average, values, error) : ICL_OK;
+}
+
+icl_tensor icl_trainer_evaluated(const icl_trainer *trainer) {
+    const icl_trainer_state *state = &trainer->state;
+    return state->average.buffer ? state->average : state->parameters;
 }
 
 icl_status icl_trainer_round_parameters(icl_trainer *trainer, icl_error *error) {
+    const icl_tensor parameters = icl_trainer_evaluated(trainer);
     icl_status status = ICL_OK;
     float *values = NULL;
 
     ICL_TRY(icl_allocate(icl_model_size(trainer->problem.model), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+    ICL_TRY(icl_tensor_read(parameters, values, error));
+    ICL_TRY(icl_tensor_write(parameters, values, error));
 done:
     icl_free(&values);
     return status;
@@ -538,9 +574,10 @@ static icl_status check_batch(const icl_training_problem *problem, const icl_bat
 }
 
 icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
-    const icl_gradient_call call = icl_trainer_call(trainer, batch);
+    icl_gradient_call call = icl_trainer_call(trainer, batch);
 
     ICL_CHECK(check_batch(&trainer->problem, batch, "icl_trainer_predict", error));
+    call.with.parameters = icl_trainer_evaluated(trainer);
     return icl_predict_batch(trainer->differentiator, &call, outputs, error);
 }
 
@@ -566,7 +603,8 @@ icl_status icl_trainer_decode_on(icl_trainer *trainer, const icl_batch *batch, i
 
     ICL_TRY(check_batch(problem, batch, "icl_trainer_decode", error));
     if (!*decoder)
-        ICL_TRY(icl_decoder_create(problem->model, backend, trainer->state.parameters, batch->size, decoder, error));
+        ICL_TRY(
+            icl_decoder_create(problem->model, backend, icl_trainer_evaluated(trainer), batch->size, decoder, error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){batch->size, shape->scored, shape->outputs}, &answers, error));
     ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){batch->size, shape->outputs}, &unscored, error));
     for (size_t t = 0; t < shape->first_scored + shape->scored; t++)

@@ -64,17 +64,18 @@ typedef struct icl_ahead {
     icl_error error;
 } icl_ahead;
 
-/* The state of the training. The next step depends only on the first five members, which a checkpoint holds. */
+/* The state of the training. What comes next depends only on the first six members, which a checkpoint holds. */
 typedef struct icl_trainer_state {
     uint64_t step;         /* steps done */
     icl_tensor parameters; /* [N], the model's flat vector */
     icl_tensor moments[2]; /* [N], the optimizer's */
-    icl_tensor
-        threshold; /* [1]: where sequences' gradients are cut; 0 before the first step; absent without clipping */
+    icl_tensor threshold;  /* [1]: where sequences' gradients are cut; 0 before step 1; absent without clipping */
+    icl_tensor average;    /* [N], of the parameters after each step; absent with train.average = 0 */
     icl_mishaps mishaps;
 
     bool diverged;              /* the state is of no use: it is neither trained further nor saved */
     uint64_t start;             /* the start that was chosen, from 1; 0: the trainer's own */
+    icl_basins_seen seen;       /* by the scouts of the starts */
     icl_polish_result polished; /* zero: not polished */
 
     icl_batch batch;            /* of B / slices sequences */
@@ -120,6 +121,8 @@ struct icl_trainer {
  * transformers with ops of their own, on the regression of the recipe. */
 bool icl_trainer_has_objective(const icl_trainer *trainer);
 
+/* Returns the parameters that predict and are exported: the average if there is one. */
+icl_tensor icl_trainer_evaluated(const icl_trainer *trainer);
 /* Waits for `count` steps, the first of which was number first_step (from 1), and reads their measures from history.
  * ICL_ERROR_DIVERGED as in icl_trainer_run. */
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
@@ -140,13 +143,12 @@ icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error);
 /* ---- Ranks ---- */
 
 /* Shares the slices among ranks, each with a trainer of the same recipe. From then on icl_trainer_run is collective
- * (iclab/ranks.h) and has the same result, with the same bits, on every rank. `ranks` must outlive the trainer.
- * ICL_ERROR_INPUT if there are fewer slices than ranks. */
+ * (iclab/ranks.h), with the same bits on every rank. `ranks` must outlive the trainer. ICL_ERROR_INPUT if there are
+ * fewer slices than ranks. */
 icl_status icl_trainer_set_ranks(icl_trainer *trainer, const icl_ranks *ranks, icl_error *error);
 
-/* Keep a rank's failure between two collective calls, and take it at the next one. With several ranks, keeping
- * returns ICL_OK, and the call that takes the failure shares it with all ranks; otherwise keeping returns the
- * failure at once. */
+/* Keep a rank's failure between two collective calls, and take it at the next one, which shares it with all ranks.
+ * With one rank keeping returns the failure at once, with several ICL_OK. */
 icl_status icl_sharing_keep_failure(icl_sharing *sharing, icl_status own, const icl_error *error);
 icl_status icl_sharing_take_failure(icl_sharing *sharing, icl_error *error);
 
@@ -155,29 +157,27 @@ icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error);
 
 /* ---- A state on the host, in double (checkpoint.c): for carrying it from one device to another ---- */
 
-enum { ICL_STATE_VECTORS = 3 };
-
+enum { ICL_STATE_VECTORS = 4 };
 typedef struct icl_training_state {
     uint64_t step;                      /* steps done */
     size_t size;                        /* of each vector: icl_model_size */
-    double *vectors[ICL_STATE_VECTORS]; /* parameters, then the optimizer's two */
+    double *vectors[ICL_STATE_VECTORS]; /* parameters, the optimizer's two, the average; NULL: absent */
     double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;
 
-/* Allocates memory for the state of this trainer's model. Clear it in any case. */
+/* Allocate memory for the state of this trainer's model, and free it, in any case. */
 icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error);
 void icl_training_state_clear(icl_training_state *state);
 
-/* Read the state of a trainer, and write it to one of the same recipe on any device, even if that has diverged. A
- * device of single precision rounds the state. */
+/* Read the state of a trainer, and write it to one of the same recipe on any device, which may round it, even if that
+ * has diverged. */
 icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *state, icl_error *error);
 icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_state *state, icl_error *error);
 
 /* Rounds every number to single precision, so that all devices start from the same state. */
 void icl_training_state_round(icl_training_state *state);
 
-/* Reads the loss, and the gradient's norm before clipping, of the first step of the last run, in the device's
- * precision. */
+/* Reads loss and gradient norm, before clipping, of the first step of the last run, in the device's precision. */
 icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm, icl_error *error);
 
 /* Reads the gradient of the last step, before clipping by train.clip: icl_model_size numbers. */

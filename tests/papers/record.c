@@ -41,7 +41,7 @@ static const icl_finding findings[] = {
      .quantity = "none",
      .ours = (double)NAN,
      .target = 10.5,
-     .evidence = ICL_READ,
+     .evidence = ICL_STATED,
      .note = "failed"},
 };
 enum { FINDINGS = sizeof findings / sizeof *findings };
@@ -82,7 +82,7 @@ static void check_number(tap_run *tap, const shown_table *table, const char *row
 static void check_csv(tap_run *tap, const char *folder) {
     static const char *const judgements[] = {"missed", "shown", "met", "missed", "shown", "missed"};
     static const char *const criteria[] = {"within", "", "at most", "at least", "within", "within"};
-    static const char *const evidence[] = {"read", "", "computed", "inferred", "recalled", "read"};
+    static const char *const evidence[] = {"read", "", "computed", "inferred", "recalled", "stated"};
     char *text = shown_file(folder, "findings.csv");
     shown_table table = shown_csv(text);
 
@@ -115,7 +115,7 @@ static void check_report(tap_run *tap, const char *html) {
         {"3.5 \u00b1 0.03125", "\u2264 3.75 \u00b1 1.5", "computed: theorem 2", "\u2713 met", "good"},
         {"6.5", "\u2265 7.125 \u00b1 0.375", "inferred", "\u2717 missed by 0.25", "bad"},
         {"8.5", "9.5 \u00b1 0.75", "recalled", "shown", ""},
-        {"nan", "10.5", "read", "\u2717 missed by nan", "bad"},
+        {"nan", "10.5", "stated", "\u2717 missed by nan", "bad"},
     };
     shown_table table = shown_html(html, "Findings", NULL);
 

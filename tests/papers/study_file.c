@@ -581,7 +581,7 @@ static const struct {
     {"train.steps = 12", "train.seed = 3", ":6: train.seed = 3: expected it or seeds = 2 in [study], not both"},
     {"train.steps = 12", "eval.seed = 3", ":6: eval.seed = 3: expected --seed of the command in its place"},
     {"source = table 3\n", "", ":27: check printed.target = 42.5: expected a line source = ... beside it"},
-    {"evidence = read\n", "", ":27: check printed.target = 42.5: expected a line evidence = read, computed, "},
+    {"evidence = read\n", "", ":27: check printed.target = 42.5: expected a line evidence = read, stated, "},
     {"target = 42.5\n", "", ":28: check printed.evidence = read: expected a line target = ... beside it"},
     {"tolerance = 0.125", "tolerance = 0.125 per", ":28: check printed.tolerance = 0.125 per: expected terms such as"},
     {"tolerance = 0.125", "tolerance = -1", ":28: check printed.tolerance = -1: expected terms such as"},

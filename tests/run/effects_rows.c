@@ -15,6 +15,9 @@
 #define CLASSIFICATION                                                                                                 \
     "task.family=classification task.classes=16 task.label_count=4 task.examples=4 task.item_size=6 "                  \
     "model.family=sequence model.width=8"
+#define TABLES                                                                                                         \
+    "task.family=tables task.d=3 task.n=10 task.unlabelled=4 model.family=sequence model.width=8 "                     \
+    "model.mixer=labelled model.causal=false"
 #define MAD      "task.family=mad task.vocabulary=16 task.length=16 model.family=sequence model.width=8"
 #define GRAPHS   "task.family=graphs task.nodes=10 task.demands=4 model.family=graph eval.predictors=zero"
 #define TEXT     "task.family=text task.file=@a.txt task.length=6 model.family=sequence model.width=8"
@@ -94,6 +97,20 @@ const effect effects[] = {
     {"task.states", MARKOV, {"0", "2"}, "DVTES"},
     {"task.pool", MARKOV, {"0", "4"}, "DVTES"},
     {"task.chain", MARKOV, {"", "@chain.txt"}, "DVTES"},
+    {"task.least", TABLES, {"8", "9"}, "DVTES"},
+    {"task.unlabelled", TABLES, {"4", "5"}, "DVTES"},
+    {"task.buckets", TABLES, {"20", "30"}, "DVMTES"},
+    {"task.guides", TABLES, {"true", "false"}, "DVMTES"},
+    {"task.gaussian_processes", TABLES, {"1", "0"}, "DVTES"},
+    {"task.networks", TABLES, {"1", "0"}, "DVTES"},
+    {"task.linear", TABLES, {"1", "0"}, "DVTES"},
+    {"task.trees", TABLES, {"1", "0"}, "DVTES"},
+    {"task.causal", TABLES, {"1", "0"}, "DVTES"},
+    {"task.discrete", TABLES, {"0", "1"}, "DVTES"},
+    {"task.warped", TABLES, {"0", "1"}, "DVTES"},
+    {"task.unused", TABLES, {"0", "1"}, "DVTES"},
+    {"task.missing", TABLES, {"0", "1"}, "DVTES"},
+    {"task.tails", TABLES, {"0", "1"}, "DVTES"},
     {"task.pool_seed", MARKOV " task.pool=4", {"1", "2"}, "DVTES"},
     {"task.fresh_functions", MARKOV " task.pool=4", {"false", "true"}, "DVTES"},
     {"task.rotate", LINEAR " task.covariance=power:1", {"false", "true"}, "DVTES"},
@@ -159,6 +176,7 @@ const effect effects[] = {
     {"model.positions", SEQUENCE, {"none", "learned"}, "MTES"},
     {"model.embedding_bias", SEQUENCE, {"true", "false"}, "MTES"},
     {"model.tied_embedding", TEXT, {"false", "true"}, "MTES"},
+    {"model.dropout", SEQUENCE, {"0", "0.5"}, "TES"},
     {"model.norm", SEQUENCE, {"rms", "layer"}, "MTES"},
     {"model.feed_forward", SEQUENCE, {"gelu", "relu"}, "TES"},
     {"model.activation_clip", SEQUENCE, {"0", "0.5"}, "TES"},
@@ -210,6 +228,7 @@ const effect effects[] = {
     {"train.batch", LINEAR, {"8", "9"}, "DTES"},
     {"train.slices", LINEAR, {"1", "2"}, "TES"},
     {"train.refresh", LINEAR, {"1", "2"}, "TES"},
+    {"train.average", LINEAR, {"0", "2"}, "TE"},
     {"train.steps", LINEAR " train.horizon=9", {"4", "5"}, "TES"},
     {"train.seed", LINEAR, {"1", "2"}, "DMTES"},
     {"train.loop_window", SEQUENCE " model.loops=3", {"0", "2"}, "TES"},

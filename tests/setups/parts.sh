@@ -73,6 +73,8 @@ part() { # NAME
         perturbed 3 avx512
         ICLAB_PERTURB_ISA=base allow=$no_device suite --setup no_opencl "${apart[@]}"
         ICLAB_PERTURB_ISA=avx2 allow=$no_device suite --setup no_opencl "${apart[@]}" ;;
+    seeds) # every reproduction at scale short by three fresh seeds, hours: in how many of them each target is met
+        tap tests/papers/seeds.py "$work/default/tools/iclab" short "$work/seeds" ;;
     sanitize) used=$pocl on_opencl . --timeout-multiplier 10 ;; # the OpenCL host code with AddressSanitizer and UBSan
     esac
 }

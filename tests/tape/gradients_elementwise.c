@@ -27,6 +27,13 @@ static icl_variable build_scale(icl_tape *tape, const icl_variable *inputs, cons
     return icl_tape_scale(tape, c->option ? 1.0 : -2.5, inputs[0]);
 }
 
+static icl_variable build_drop_out(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
+    const icl_variable in = c->option ? icl_tape_swap_axes(tape, inputs[0], 0, 1) : inputs[0];
+
+    icl_tape_set_dropout(tape, (icl_dropout_numbers){{.seed = 4, .step = 9}, 2});
+    return icl_tape_drop_out(tape, 0.25, icl_tape_drop_out(tape, 0.5, in));
+}
+
 static const shape unary_shapes[] = {{0, {0}}, {1, {5}}, {2, {3, 4}}, {4, {2, 3, 1, 2}}, {2, {0, 4}}};
 static const shape binary_shapes[][2] = {
     {{2, {3, 4}}, {2, {3, 4}}},    {{2, {3, 4}}, {2, {1, 4}}},          {{2, {3, 1}}, {2, {1, 4}}},
@@ -78,6 +85,9 @@ void check_elementwise(bench *b) {
     for (int option = 0; option < 2; option++) {
         c = (gradient_case){.build = build_scale, .option = option, .input_count = 1, .inputs = {{2, {2, 3}}}};
         gradient_describe(&c, "scale");
+        gradient_check(b, &c);
+        c = (gradient_case){.build = build_drop_out, .option = option, .input_count = 1, .inputs = {{2, {5, 8}}}};
+        gradient_describe(&c, option ? "drop_out of a view" : "drop_out");
         gradient_check(b, &c);
     }
 }

@@ -305,6 +305,49 @@ static void test_angles(fixture *f) {
     icl_tensor_release(&owned);
 }
 
+/* Writes what two calls of dropout leave of ones, as sequence 3 and the next of a batch, [2][n] each. */
+static icl_status drop_ones(fixture *f, size_t n, double share, float *seen, icl_error *error) {
+    static const icl_dropout_numbers numbers = {{.seed = 8, .stream = 2, .step = 6}, 3};
+    const icl_variable ones = icl_tape_filled(f->tape, 2, (const size_t[]){2, n}, 1);
+
+    icl_tape_set_dropout(f->tape, numbers);
+    for (size_t call = 0; call < 2; call++) {
+        const icl_variable out = icl_tape_drop_out(f->tape, share, ones);
+        ICL_CHECK(icl_tape_status(f->tape, error));
+        ICL_CHECK(icl_tensor_read(icl_tape_value(f->tape, out), seen + call * 2 * n, error));
+    }
+    return ICL_OK;
+}
+
+/* Dropout keeps the elements whose numbers say so, divided by 1 - share. */
+static void test_dropout(fixture *f) {
+    enum { N = 300 };
+    static const double shares[] = {0.25, 0.5, 0.9};
+    float seen[2 * 2 * N];
+    icl_error error = {0};
+
+    for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
+        size_t wrong = 0, zeros = 0;
+        if (!tap_status(&f->tap, drop_ones(f, N, shares[k], seen, &error), &error, "dropout"))
+            return;
+        for (size_t i = 0; i < 2 * 2 * N; i++) {
+            const uint64_t call = i / (2 * N), index = call * (UINT64_C(1) << 40) + 3 * N + i % (2 * N);
+            const uint32_t word = icl_random_word((icl_random_key){.seed = 8, .stream = 2, .step = 6}, index);
+            const bool is_kept = (double)(word >> 8) * 0x1p-24 > shares[k];
+            wrong += !(fabs((double)seen[i] - (is_kept ? 1 / (1 - shares[k]) : 0)) <= 0x1p-22 / (1 - shares[k]));
+            zeros += seen[i] == 0;
+        }
+        /* Five standard errors of a share of 1,200 draws. */
+        const double share = (double)zeros / (2 * 2 * N), error_of = sqrt(shares[k] * (1 - shares[k]) / (2 * 2 * N));
+        tap_ok(&f->tap, wrong == 0 && fabs(share - shares[k]) < 5 * error_of,
+               "a share of %g: %zu elements are wrong, and %g are zero", shares[k], wrong, share);
+        icl_tape_reset(f->tape);
+    }
+    const icl_variable x = parameter(f, (const float[]){1, 2, 3, 4});
+    tap_ok(&f->tap, icl_tape_drop_out(f->tape, 0.5, x).index == x.index, "after a reset nothing is dropped");
+    icl_tape_reset(f->tape);
+}
+
 int main(int argc, char **argv) {
     const size_t four = 4;
     fixture f = {0};
@@ -324,6 +367,7 @@ int main(int argc, char **argv) {
         test_losses(&f);
         test_steady_state(&f);
         test_angles(&f);
+        test_dropout(&f);
         icl_tensor_release(&f.x);
         icl_tensor_release(&f.dx);
         icl_tape_destroy(&f.tape);

@@ -65,6 +65,7 @@ SEQUENCES = {
     "rwkv7": ["feature_map=elu+1", "loops=2"],
     "titans": ["gate_limit=0.9", "positions=rotary"],
     "longhorn": ["write_strength=2", "key_width=3"],
+    "labelled": ["causal=false", "output_gate=true"],
     "fox": ["output_gate=true", "positions=rotary"],
     "softmax, sinks": ["mixer=softmax", "sinks=true", "output_gate=true"],
     "softmax, sinks, both directions": ["mixer=softmax", "sinks=true", "causal=false"],

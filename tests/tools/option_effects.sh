@@ -157,6 +157,8 @@ effect "predict --inputs" out 'standardized$|standardized[^ ]' "$swiss --inputs 
 effect "predict --seed" out 'seed 7' "$swiss" "$swiss --seed 7"
 effect "predict --out" files '^./o/heldout.csv' "$swiss" "$swiss --out o"
 effect "predict --json" out '^\{"predictor":"model"' "$swiss" "$swiss --json"
+alone="--data $data/swiss.csv --target Fertility --folds 2"
+effect "predict --context" out 'learned from 20 random rows of 47' "$alone" "$alone --context 20"
 device_effects predict "$plain" 'device cpu'
 arithmetic predict "$plain"
 

@@ -323,7 +323,7 @@ DEFAULTS = {
     "normalizer": "false", "gate_limit": "1", "gate_root": "16", "slots": "0", "mimo_rank": "1",
     "output_norm": "rms",
 }
-ATTENTION = ("softmax", "fox")
+ATTENTION = ("softmax", "labelled", "fox")
 UNIT_KEYS = ("delta", "gated-delta", "delta-product", "mesa", "kda", "gated-delta-2", "preconditioned-delta", "comba")
 UNIT_KEYS += ("titans", "oja")
 SIGMOID_GATES = (*ATTENTION, "kda", "gated-delta-2", "comba")
@@ -359,6 +359,7 @@ class Sequence:
         else:
             embedded = inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
         embedded = self.add_positions(embedded, own, xp)
+        self.labels = inputs[:, None, :, -1:] if not is_symbols else None
         z = embedded
         for loop in range(int(self.about["loops"])):
             z = z + embedded if loop > 0 and self.about["injection"] == "true" else z
@@ -535,6 +536,9 @@ class Sequence:
 
     def mix_softmax(self, own, x):
         return self.attend(own, x, "softmax")
+
+    def mix_labelled(self, own, x):
+        return self.attend(own, x, "labelled", -1e4 * (self.labels == 0))
 
     def mix_fox(self, own, x):
         gates = self.sigmoid_gate(own, own.linear("mixer.gate", x), 1, 1)

@@ -13,6 +13,9 @@
  * after both, c = model.activation_clip:    z <- min(max(z, -c), c), which keeps deep stacks of linear mixers,
  *                                           polynomials of high degree, finite (von Oswald and others 2023)
  *
+ * While a training is recorded, model.dropout acts on e and on what each mixer and each feed-forward part adds, as in
+ * GPT-2, but not on attention weights. Its calls count in the order of the formulas.
+ *
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
  * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
  * mixers and heads.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
@@ -122,6 +125,10 @@ static icl_variable clip(const icl_sequence_pass *pass, icl_variable z) {
     return icl_tape_binary(tape, ICL_MINIMUM, z, icl_tape_filled(tape, 0, NULL, most));
 }
 
+static icl_variable drop_out(const icl_sequence_pass *pass, icl_variable z) {
+    return icl_tape_drop_out(pass->tape, pass->sequence->dropout, z);
+}
+
 /* Applies a block. After the last mixer, positions no longer see each other, so those without a score are left out. */
 static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
     const icl_sequence *sequence = pass->sequence;
@@ -133,16 +140,16 @@ static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequenc
         z = icl_sequence_keep_scored(pass, z);
         mixed = icl_sequence_keep_scored(pass, mixed);
     }
-    z = add(pass, z, mixed);
+    z = add(pass, z, drop_out(pass, mixed));
     if (sequence->norm_place == ICL_NORMS_AFTER)
         z = icl_sequence_normalize(pass, &layer->mixer_norm, z);
     if (sequence->feed_forward == ICL_FEED_FORWARD_NONE)
         return z;
     if (sequence->norm_place == ICL_NORMS_AFTER)
         return icl_sequence_normalize(pass, &layer->feed_forward_norm,
-                                      add(pass, z, icl_sequence_feed_forward(pass, layer, z)));
-    return add(pass, z,
-               icl_sequence_feed_forward(pass, layer, icl_sequence_normalize(pass, &layer->feed_forward_norm, z)));
+                                      add(pass, z, drop_out(pass, icl_sequence_feed_forward(pass, layer, z))));
+    const icl_variable normed = icl_sequence_normalize(pass, &layer->feed_forward_norm, z);
+    return add(pass, z, drop_out(pass, icl_sequence_feed_forward(pass, layer, normed)));
 }
 
 static void show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable z) {
@@ -173,9 +180,10 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
 /* Computes the outputs after each of the last `count` loops. is_cut: gradients stop where these loops begin. */
 static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool is_cut, icl_variable *outputs) {
     const bool reads_scored = pass.sequence->readout == ICL_READOUT_POSITION;
-    const icl_variable embedded = icl_sequence_embed(&pass, inputs);
-    icl_variable z = embedded;
+    icl_variable embedded, z;
 
+    pass.inputs = inputs;
+    embedded = z = drop_out(&pass, icl_sequence_embed(&pass, inputs));
     show_stage(&pass, 0, z);
     for (pass.loop = 0; pass.loop < pass.loops; pass.loop++) {
         const size_t left = pass.loops - pass.loop; /* including this one */

@@ -85,6 +85,8 @@ static const icl_recipe_key keys[] = {
     {KEY(norm), "rms", .choices = norms, .help = "norms of blocks, and before the readout"},
     {KEY(feed_forward), "gelu", .choices = feed_forwards, .help = "what each position computes by itself"},
     {KEY(activation_clip), "0", 0, 1e6, .help = "numbers behind each block are cut to this size; 0: they are not"},
+    {KEY(dropout), "0", 0, 0.99,
+     .help = "share of the numbers that training sets to 0: of the embedding, and of what each part of a block adds"},
     {KEY(readout), "position", .choices = readouts,
      .help = "outputs from each scored position, from the mean over all, or from the last one alone"},
     {KEY(init), "0", 0, 100,

@@ -147,7 +147,7 @@ typedef struct icl_sequence {
     icl_feed_forward feed_forward;
     icl_readout readout;
     icl_key_norm normalize_keys;
-    double position_base, feed_forward_factor, activation_clip, init; /* clip and init: 0 for none */
+    double position_base, feed_forward_factor, activation_clip, dropout, init; /* clip and init: 0 for none */
     double write_strength, ridge, momentum, gate_limit, gate_root;
 
     size_t hidden;        /* the width of the feed-forward part's hidden layer */
@@ -215,6 +215,7 @@ struct icl_sequence_pass {
     const icl_sequence *sequence; /* the model's state */
     icl_tape *tape;
     const icl_variable *parameters;
+    icl_variable inputs;             /* of this run: [B, T, p], or symbols [B, T] */
     icl_model_memory *memory;        /* the state left by the positions before; NULL: none */
     size_t first_position;           /* the number of this run's first position */
     size_t first_scored, scored;     /* positions of this run whose outputs are wanted */
@@ -250,6 +251,7 @@ typedef struct icl_sequence_mixer {
  * of model.mixer. */
 #define ICL_SEQUENCE_MIXERS(MIXER)                                                                                     \
     MIXER(softmax)                                                                                                     \
+    MIXER(labelled)                                                                                                    \
     MIXER(fox)                                                                                                         \
     MIXER(linear)                                                                                                      \
     MIXER(retention)                                                                                                   \

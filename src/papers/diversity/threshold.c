@@ -240,7 +240,7 @@ static void judge_model(icl_study *study, size_t pool, const char *functions, co
               .quantity = is_large ? "nearer to ridge than to dMMSE by" : "nearer to dMMSE than to ridge by",
               .ours = is_large ? -nearer.value : nearer.value, .standard_error = nearer.standard_error,
               .target = 2 * nearer.standard_error, .criterion = ICL_AT_LEAST,
-              .evidence = is_judged ? ICL_READ : ICL_EVIDENCE_NONE, .source = "figure 3; two standard errors",
+              .evidence = is_judged ? ICL_STATED : ICL_EVIDENCE_NONE, .source = "figure 3; two standard errors",
               .note = ICL_PHRASE("to dMMSE %.4g, to ridge %.4g; errors %.4g, dMMSE %.4g, ridge %.4g",
                                  numbers[MODEL_TO_DMMSE].value, numbers[MODEL_TO_RIDGE].value,
                                  numbers[MODEL_ERROR].value, numbers[DMMSE_ERROR].value, numbers[RIDGE_ERROR].value));

@@ -261,7 +261,8 @@ static void plan_trained(icl_study *study) {
                          .settings = {ICL_PHRASE("model.layers=%zu model.parameterization=%s", cell->layers,
                                                  cell->parameterization),
                                       ICL_PHRASE("train.steps=%zu train.batch=%zu", trained_budgets[study->scale].steps,
-                                                 trained_budgets[study->scale].batch)});
+                                                 trained_budgets[study->scale].batch),
+                                      "train.starts=1 train.polish=off"});
     }
 }
 
@@ -364,7 +365,7 @@ static void judge_losses(icl_study *study, const icl_study_cell *cell) {
     ICL_JUDGE(study, .quantity = "half squared error of averaged weights",
               .ours = algorithm + numbers[AVERAGE_EXCESS].value, .standard_error = own, .target = algorithm,
               .tolerance = trained_budgets[study->scale].average * algorithm, .criterion = ICL_AT_MOST,
-              .evidence = ICL_READ, .source = "section 3, figure 2",
+              .evidence = ICL_STATED, .source = "section 3, figure 2",
               .note = "learned and constructed weights, halfway");
 }
 
@@ -463,7 +464,8 @@ static void plan_recurrent(icl_study *study) {
                          .settings = {"model.layers=2 model.tied=true",
                                       ICL_PHRASE("model.parameterization=%s", cell->parameterization),
                                       ICL_PHRASE("task.n=%zu train.batch=%zu train.steps=%zu", cell->n,
-                                                 cell->batch < most ? cell->batch : most, steps)});
+                                                 cell->batch < most ? cell->batch : most, steps),
+                                      "train.starts=1 train.polish=off"});
     }
 }
 

@@ -283,7 +283,7 @@ static void judge_gap(icl_study *study, size_t place) {
     ICL_JUDGE(study, .what = ICL_PHRASE("%s, iteration %zu", courses[place].name, last * EVERY),
               .quantity = "log of the loss of Adam / of SGD", .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
               .standard_error = icl_standard_error(gaps, count), .target = 0, .criterion = ICL_AT_MOST,
-              .evidence = place < DEPTHS ? ICL_READ : ICL_EVIDENCE_NONE, .source = "Adam ends below SGD",
+              .evidence = place < DEPTHS ? ICL_STATED : ICL_EVIDENCE_NONE, .source = "Adam ends below SGD",
               .note = ICL_PHRASE("%zu seeds from %" PRIu32 "; Adam %.3g, SGD %.3g; plain means %.3g, %.3g", count,
                                  study->run->params->seed, mean_of(study, place, ADAM, TRIMMED + last).value,
                                  mean_of(study, place, SGD, TRIMMED + last).value,
@@ -335,7 +335,7 @@ static void judge_depth(icl_study *study, size_t place) {
               .quantity = "change of the log of the loss of Adam / of SGD",
               .ours = icl_mean(gaps[1], counts[1]) - icl_mean(gaps[0], counts[0]), .standard_error = deviation,
               .target = 0, .tolerance = 2 * deviation, .criterion = ICL_AT_MOST,
-              .evidence = place == DEPTHS + 1 ? ICL_READ : ICL_EVIDENCE_NONE, .source = "the gap grows with depth",
+              .evidence = place == DEPTHS + 1 ? ICL_STATED : ICL_EVIDENCE_NONE, .source = "the gap grows with depth",
               .note = "tolerance: two standard errors");
 }
 
@@ -348,7 +348,7 @@ static void judge_softmax(icl_study *study) {
     ICL_JUDGE(study, .what = "S1, linear against softmax", .quantity = "log of the ratio of the losses",
               .ours = log(linear.value / softmax.value),
               .standard_error = hypot(linear.standard_error / linear.value, softmax.standard_error / softmax.value),
-              .target = 0, .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "linear falls much faster",
+              .target = 0, .criterion = ICL_AT_MOST, .evidence = ICL_STATED, .source = "linear falls much faster",
               .note = ICL_PHRASE("%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g",
                                  courses[LINEAR].seeds[study->scale], last * EVERY, linear.value, softmax.value));
 }

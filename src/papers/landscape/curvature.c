@@ -314,7 +314,7 @@ static void judge_slope(icl_study *study, const icl_study_cell *point) {
     fill_cloud(study, point->at[0], point->at[1], &steps);
     slope.value = icl_slope(steps.gradients, steps.smoothness, steps.count, &slope.standard_error);
     ICL_JUDGE(study, .quantity = "slope of log smoothness over log gradient", ICL_OURS(slope), .target = 0,
-              .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "a rising cloud",
+              .criterion = ICL_AT_LEAST, .evidence = ICL_STATED, .source = "a rising cloud",
               .note = ICL_PHRASE("%zu steps", steps.count));
 }
 
@@ -339,7 +339,7 @@ static void judge_direction(icl_study *study, size_t setting) {
     ICL_JUDGE(
         study, .what = icl_landscape_settings[setting].name, .quantity = "log of directional smoothness, Adam / SGD",
         .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN, .standard_error = icl_standard_error(gaps, count),
-        .target = 0, .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "lower for Adam",
+        .target = 0, .criterion = ICL_AT_MOST, .evidence = ICL_STATED, .source = "lower for Adam",
         .note = ICL_PHRASE("medians along the way: Adam %.3g, SGD %.3g; %zu of %zu seeds%s", medians[ADAM],
                            medians[SGD], count, seeds, aside));
 }
@@ -496,7 +496,7 @@ static void judge_ratio(icl_study *study, size_t setting, size_t judged) {
               .what = ICL_PHRASE("%s, iteration %zu", icl_landscape_settings[setting].name,
                                  condition_budgets[study->scale].judged[judged]),
               .quantity = "R of SGD / R of Adam", .ours = count > 0 ? icl_mean(ratios, count) : (double)NAN,
-              .standard_error = error, .target = 1, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
+              .standard_error = error, .target = 1, .criterion = ICL_AT_LEAST, .evidence = ICL_STATED,
               .source = "R above 1 in every setting",
               .note = ICL_PHRASE("%s%zu seeds from %" PRIu32 ": %zu of %zu above 1, deviation %.2g, geometric mean "
                                  "%.3g, by eigenvalues %.3g",
@@ -517,7 +517,7 @@ static void judge_order(icl_study *study, size_t setting, size_t judged) {
                                  condition_budgets[study->scale].judged[judged]),
               .quantity = "log of the ratio of the ratios",
               .ours = icl_mean(ratios, count) - icl_mean(firsts, first_count), .standard_error = deviation, .target = 0,
-              .tolerance = 2 * deviation, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
+              .tolerance = 2 * deviation, .criterion = ICL_AT_LEAST, .evidence = ICL_STATED,
               .source = "larger in S2 and S3 than in S1", .note = "tolerance: two standard errors");
 }
 

@@ -215,7 +215,7 @@ static void conclude(icl_study *study) {
                       .quantity = "distance of -A to the inverse covariance",
                       ICL_OURS(longer_cell->numbers[ICL_DESCENT_TO_INVERSE]),
                       .target = cell->numbers[ICL_DESCENT_TO_INVERSE].value, .criterion = ICL_AT_MOST,
-                      .evidence = ICL_READ, .source = "figure: A approaches theory");
+                      .evidence = ICL_STATED, .source = "figure: A approaches theory");
     }
 }
 

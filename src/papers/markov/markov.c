@@ -274,7 +274,7 @@ static void conclude_stages(icl_study *study) {
     ICL_JUDGE(study, .what = "the stages",
               .quantity = ICL_PHRASE("of %zu seed%s, nearest to uniform, unigram, bigram in turn", count,
                                      count == 1 ? "" : "s"),
-              .ours = (double)in_turn, .target = (double)count, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
+              .ours = (double)in_turn, .target = (double)count, .criterion = ICL_AT_LEAST, .evidence = ICL_STATED,
               .source = "abstract");
     draw_stages(study);
 }

@@ -427,8 +427,10 @@ static void judge_depth(icl_study *study, const icl_study_cell *cell) {
                   .evidence = ICL_COMPUTED, .source = "one step on the same sequences",
                   .note = ICL_PHRASE("seed %" PRIu32, cell->seed));
         ICL_JUDGE(study, .what = ICL_PHRASE("layers-%zu", layers), .quantity = "half squared error, below a layer less",
-                  ICL_OURS(cell->numbers[MODEL]), .target = shallower->numbers[MODEL].value, .criterion = ICL_AT_MOST,
-                  .evidence = ICL_INFERRED, .source = "section 4.1", .note = ICL_PHRASE("seed %" PRIu32, cell->seed));
+                  ICL_OURS(cell->numbers[MODEL]), .target = shallower->numbers[MODEL].value,
+                  .tolerance = 3 * hypot(cell->numbers[MODEL].standard_error, shallower->numbers[MODEL].standard_error),
+                  .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "section 4.1",
+                  .note = ICL_PHRASE("tolerance: three standard errors; seed %" PRIu32, cell->seed));
     }
     if (is_first_seed(cell) && layers == depth_budgets[study->scale].layers)
         draw_positions(study, cell, "mesa-depth-positions",

@@ -349,7 +349,7 @@ static void judge_context(icl_study *study, const icl_study_cell *cell) {
     ICL_STUDY_CALL(study, icl_descent_optimum, &problem, NULL, &exact);
     ICL_JUDGE(
         study, .quantity = "squared error of three layers", ICL_OURS(cell->numbers[MODEL]), .target = descent.value,
-        .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "figure 6: below preconditioned descent",
+        .criterion = ICL_AT_MOST, .evidence = ICL_STATED, .source = "figure 6: below preconditioned descent",
         .note = ICL_PHRASE("descent on inputs as they are %.3g, least squares %.3g",
                            number_at(study, n, "-plain", DESCENT).value, number_at(study, n, "-whitened", OLS).value));
     ICL_JUDGE(study, .quantity = "squared error of preconditioned descent", ICL_OURS(descent), .target = exact,

@@ -509,7 +509,7 @@ static void judge_seeds(icl_study *study, const trained_kind *kind, const double
                                      100 * accuracy, kind->lengths[TWICE], data->tokens),
               .ours = (double)above, .target = kind->learns ? (double)most : 0,
               .criterion = kind->learns ? ICL_AT_LEAST : ICL_AT_MOST,
-              .evidence = kind->learns ? ICL_INFERRED : ICL_READ, .source = kind->learns ? data->can : data->cannot,
+              .evidence = kind->learns ? ICL_INFERRED : ICL_STATED, .source = kind->learns ? data->can : data->cannot,
               .note = note);
 }
 

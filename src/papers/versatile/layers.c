@@ -338,7 +338,7 @@ static void judge_layers(icl_study *study, const icl_study_cell *cell) {
     judge_losses(study, cell);
     /* Covers single precision, and sequences whose predictions are small differences of large numbers. */
     ICL_JUDGE(study, .what = ICL_PHRASE("%s, implicit weight vector", cell->name), .quantity = "relative residual",
-              ICL_OURS(cell->numbers[RESIDUAL]), .target = 1e-4, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+              ICL_OURS(cell->numbers[RESIDUAL]), .target = 1e-4, .criterion = ICL_AT_MOST, .evidence = ICL_STATED,
               .source = "theorem 4.1", .note = "the device's predictions against <w, x_t> in double");
     for (size_t i = 0; i < cell->at[0] * ICL_LINEAR_TERMS; i++)
         judge_delay(study, cell, i / ICL_LINEAR_TERMS, i % ICL_LINEAR_TERMS);

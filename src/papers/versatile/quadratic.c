@@ -249,7 +249,7 @@ static void judge_first(icl_study *study, const icl_study_cell *cell) {
               .quantity = "|cosine| of y^ and y", ICL_OURS(cosine), .target = .1,
               .tolerance = 3 * cosine.standard_error,
               .criterion = data->shows <= ODD_IN_CONTEXT ? ICL_AT_MOST : ICL_AT_LEAST,
-              .evidence = data->shows == LINEAR_IN_QUERY ? ICL_READ : ICL_INFERRED,
+              .evidence = data->shows == LINEAR_IN_QUERY ? ICL_STATED : ICL_INFERRED,
               .source = expectations[data->shows].cosine_source);
 }
 
@@ -416,7 +416,7 @@ static void judge_order(icl_study *study, const variant *data, const icl_number 
               .ours = best[number].value - others[number].value, .standard_error = both, .target = 0,
               .tolerance = .03 * others[number].value + 2 * both,
               .criterion = data->is_alike ? ICL_WITHIN : ICL_AT_MOST,
-              .evidence = data->is_alike ? ICL_READ : ICL_INFERRED, .source = data->contains);
+              .evidence = data->is_alike ? ICL_STATED : ICL_INFERRED, .source = data->contains);
 }
 
 /* Judges that nothing is better than the posterior mean. */

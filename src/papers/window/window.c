@@ -235,7 +235,7 @@ static const icl_study_check_row width_checks[] = {
             .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "best w I, searched for here",
             .note = "loss {}, of the best window {}, of the mean label {}", .beside = {LOSS, OTHER_LOSS, MEAN_LOSS}),
     ICL_ROW(.quantity = "Dist(M, I)", .number = DISTANCE, .absolute = {.25, .2, .1}, .criterion = ICL_AT_MOST,
-            .evidence = ICL_READ, .source = "authors' reply: optimal M are w I"),
+            .evidence = ICL_STATED, .source = "authors' reply: optimal M are w I"),
 };
 
 /* Judges a width. The other search knows the best w only to one step of its grid: 1 / .85 = 1.18. */
@@ -270,7 +270,7 @@ static void judge_order(icl_study *study, const char *curve) {
     if (least < HUGE_VAL)
         ICL_JUDGE(study, .what = ICL_PHRASE("%s: rises with %s", curve, axis_of(study)->name),
                   .quantity = "least ratio of neighbours", .ours = least, .target = 1, .criterion = ICL_AT_LEAST,
-                  .evidence = ICL_READ, .source = "figure 3, authors' reply");
+                  .evidence = ICL_STATED, .source = "figure 3, authors' reply");
 }
 
 static void conclude_width(icl_study *study) {
@@ -405,7 +405,7 @@ static void judge_other_classes(icl_study *study, const icl_study_cell *cell) {
             worst = trained;
     const icl_number *numbers = compared(cell, worst);
     ICL_JUDGE(study, .what = ICL_PHRASE("%s; trained on other classes", cell->name), .quantity = "loss / matched loss",
-              ICL_OURS(numbers[RATIO]), .target = 1, .tolerance = LOW, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+              ICL_OURS(numbers[RATIO]), .target = 1, .tolerance = LOW, .criterion = ICL_AT_MOST, .evidence = ICL_STATED,
               .source = "figure 5: low error on any class",
               .note = ICL_PHRASE("worst of them: %s; loss %.4g, matched %.4g", tasks[worst].function,
                                  numbers[LOSS].value, numbers[OTHER_LOSS].value));
@@ -423,7 +423,7 @@ static void judge_task(icl_study *study, const icl_study_cell *cell) {
             ICL_JUDGE(study, .what = ICL_PHRASE("%s; trained on L %g", cell->name, tasks[trained].lipschitz),
                       .quantity = "loss / matched loss", ICL_OURS(numbers[RATIO]), .target = 1 + LOW,
                       .criterion = ICL_AT_LEAST,
-                      .evidence = tasks[trained].lipschitz == 1 ? ICL_READ : ICL_EVIDENCE_NONE,
+                      .evidence = tasks[trained].lipschitz == 1 ? ICL_STATED : ICL_EVIDENCE_NONE,
                       .source = "figure 5: high error with another L",
                       .note = ICL_PHRASE("loss %.4g, matched %.4g", numbers[LOSS].value, numbers[OTHER_LOSS].value));
     }
@@ -595,7 +595,7 @@ static const icl_study_check_row subspace_checks[] = {
     ICL_ROW(.quantity = "rho(M, B)", .only = "cosine, linear", .number = RHO + POINTS - 1, .target = .5,
             .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED, .source = "figure 10: linear attention does not"),
     ICL_ROW(.quantity = "loss / softmax's loss", .only = "linear", .number = RATIO, .target = 2,
-            .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "figure 10: its test error stays",
+            .criterion = ICL_AT_LEAST, .evidence = ICL_STATED, .source = "figure 10: its test error stays",
             .note = "linear {}, softmax {}", .beside = {LOSS, OTHER_LOSS}),
 };
 

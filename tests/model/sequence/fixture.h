@@ -138,9 +138,13 @@ static inline void fixture_close(fixture *f) {
     icl_model_destroy(&f->model);
 }
 
+/* The numbers of model.dropout. */
+static const icl_dropout_numbers fixture_dropout = {.key = {.seed = 5, .stream = 4, .step = 3}};
+
 /* Records the outputs [B, S, q] on a fresh tape. */
 static inline icl_variable record(fixture *f) {
     icl_tape_reset(f->tape);
+    icl_tape_set_dropout(f->tape, fixture_dropout);
     return icl_model_record(f->model, f->tape, f->parameters, f->gradient, f->inputs, icl_model_layers(f->model));
 }
 

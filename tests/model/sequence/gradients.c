@@ -7,6 +7,7 @@
 static const char *const settings[] = {
     "mixer=softmax",
     "mixer=softmax causal=false positions=learned",
+    "mixer=labelled causal=false",
     "mixer=softmax norm=layer norm_place=after feed_forward=relu",
     "mixer=softmax norm=none feed_forward=none",
     "mixer=softmax readout=pooled causal=false",
@@ -62,6 +63,8 @@ static const char *const settings[] = {
     "mixer=softmax positions=rotary key_width=4 convolution=2",
     "mixer=delta-product convolution=3 positions=rotary key_width=4",
     "mixer=mesa convolution=4 positions=sinusoidal",
+    "mixer=delta dropout=0.3 feed_forward=swiglu",
+    "mixer=softmax dropout=0.5 norm=layer norm_place=after loops=2",
     "symbols mixer=delta positions=learned",
     "symbols mixer=delta tied_embedding=true",
 };

@@ -15,7 +15,7 @@ static const char *const always =
     " layers=1 norm=none feed_forward=none heads=2 key_width=4 value_width=3 feature_map=identity normalize_keys=auto"
     " convolution=0 write_strength=1 delta_steps=2 iterations=30 ridge=1 momentum=0.5 normalizer=false gate_limit=1"
     " gate_root=16 output_norm=rms output_gate=false causal=true positions=none loops=1 injection=true"
-    " embedding_bias=true activation_clip=0 window=0 slots=0 mimo_rank=1";
+    " embedding_bias=true activation_clip=0 window=0 slots=0 mimo_rank=1 dropout=0";
 
 static const char *const without_heads = " heads=1 key_width=0 value_width=0 convolution=2";
 
@@ -127,6 +127,7 @@ static const struct {
     {" loops=2 injection=false", ALL},
     {" embedding_bias=false", ALL},
     {" activation_clip=0.5", ALL},
+    {" dropout=0.3", ALL},
 };
 
 enum { SETTINGS = sizeof settings / sizeof *settings };

@@ -155,7 +155,7 @@ typedef struct plain {
     size_t window;                                                             /* T: none */
     enum { IDENTITY, ELU, RELU, TANH, FAVOR, DPFP, LEARNED_MAP } map;
     bool unit, sum, rotary, two_sided, normalizer, has_norm, has_sigmoid, is_layer_norm, injection;
-    double scale, base, limit, root, strength, ridge, momentum, clip;
+    double scale, base, limit, root, strength, ridge, momentum, clip, dropout;
     double e[T][WIDTH], z[T][WIDTH], mixed[T][WIDTH]; /* of one sequence */
 } plain;
 
@@ -224,6 +224,7 @@ static inline void read_settings(plain *p) {
     p->ridge = number_of(p, "ridge");
     p->momentum = p->mixer == MOMENTUM ? number_of(p, "momentum") : 0;
     p->clip = number_of(p, "activation_clip");
+    p->dropout = number_of(p, "dropout");
     p->window = number_of(p, "window") > 0 ? (size_t)number_of(p, "window") : T;
     p->slots = number_of(p, "slots") > 0 ? (size_t)number_of(p, "slots") : p->features;
     p->gates = p->mixer == GSA ? p->slots : p->mixer == OJA ? p->value : p->features;

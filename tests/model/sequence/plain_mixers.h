@@ -232,12 +232,25 @@ static inline void mix_convolution(plain *p) {
         }
 }
 
+/* The numbers of one sequence that a call of dropout takes, [positions][WIDTH], from position `first` on. */
+typedef struct dropped {
+    size_t call, sequence, first, positions;
+} dropped;
+
+/* Returns what dropout multiplies number i of position t by. */
+static inline double factor_of(const plain *p, const dropped *of, size_t t, size_t i) {
+    const uint64_t place = (of->sequence * of->positions + t - of->first) * WIDTH + i;
+    const uint32_t word = icl_random_word(fixture_dropout.key, (uint64_t)of->call * (UINT64_C(1) << 40) + place);
+
+    return (double)(word >> 8) * 0x1p-24 > p->dropout ? 1 / (1 - p->dropout) : 0;
+}
+
 /* Computes z <- z + mixer(z), cut to the clip; with injection, e is added to z before every loop but the first, where z
  * is e. */
-static inline void run_loop(plain *p, bool is_first) {
+static inline void run_loop(plain *p, const dropped *of) {
     const double clip = p->clip;
 
-    for (size_t t = 0; t < T && !is_first && p->injection; t++)
+    for (size_t t = 0; t < T && of->call > 1 && p->injection; t++)
         for (size_t i = 0; i < WIDTH; i++)
             p->z[t][i] += p->e[t][i];
     if (p->mixer == CONV)
@@ -246,7 +259,8 @@ static inline void run_loop(plain *p, bool is_first) {
         mix_heads(p);
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < WIDTH; i++) {
-            p->z[t][i] += p->mixed[t][i];
+            if (t >= of->first)
+                p->z[t][i] += p->mixed[t][i] * factor_of(p, of, t, i);
             if (clip > 0)
                 p->z[t][i] = fmin(clip, fmax(-clip, p->z[t][i]));
         }
@@ -260,10 +274,13 @@ static inline void run_plain(plain *p, const double *inputs, size_t scored, doub
     for (size_t b = 0; b < B; b++) {
         for (size_t t = 0; t < T; t++)
             for (size_t i = 0; i < WIDTH; i++)
-                p->e[t][i] = column(inputs + (b * T + t) * INPUTS, embedding, INPUTS, WIDTH, i) + (bias ? bias[i] : 0);
+                p->e[t][i] =
+                    (column(inputs + (b * T + t) * INPUTS, embedding, INPUTS, WIDTH, i) + (bias ? bias[i] : 0)) *
+                    factor_of(p, &(dropped){0, b, 0, T}, t, i);
         memcpy(p->z, p->e, sizeof p->z);
-        for (size_t loop = 0; loop < p->loops; loop++)
-            run_loop(p, loop == 0);
+        for (size_t loop = 1; loop <= p->loops;
+             loop++) /* behind the last one, positions without a score are left out */
+            run_loop(p, loop < p->loops ? &(dropped){loop, b, 0, T} : &(dropped){loop, b, T - scored, scored});
         for (size_t t = T - scored; t < T; t++)
             for (size_t j = 0; j < OUTPUTS; j++)
                 *outputs++ = column(p->z[t], readout, WIDTH, OUTPUTS, j) + last[j];

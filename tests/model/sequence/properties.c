@@ -121,6 +121,40 @@ static void test_largest_ridge(tap_run *tap) {
     }
 }
 
+/* Dropout of the feed-forward part, the third call of a block: a model in which nothing but that part's bias, of ones,
+ * reaches the outputs, which are sums of the factors of a position. */
+static void test_feed_forward_dropout(tap_run *tap, icl_backend *device) {
+    static double values[MOST_NUMBERS], seen[MOST_NUMBERS];
+    const setting is = setting_of("mixer=linear layers=1 norm=none feed_forward=relu dropout=0.5", B);
+    const size_t outputs = small_shape.outputs, scored = small_shape.scored, width = 6;
+    size_t wrong = 0, dropped = 0;
+    fixture f;
+
+    fixture_open(&f, device, &is);
+    memset(values, 0, sizeof values);
+    for (size_t i = 0; i < icl_model_parameter_count(f.model); i++) {
+        const icl_parameter_info *info = icl_model_parameter(f.model, i);
+        if (strcmp(info->name, "block.0.feed_forward.down_bias") == 0 || strcmp(info->name, "readout.weight") == 0)
+            for (size_t k = 0; k < info->count; k++)
+                values[info->offset + k] = 1;
+    }
+    tap_need(icl_tensor_write_double(f.parameters, values, tap_error()));
+    read_outputs(&f, seen);
+    for (size_t row = 0; row < B * scored; row++) {
+        double sum = 0;
+        for (size_t i = 0; i < width; i++) {
+            const uint32_t word =
+                icl_random_word(fixture_dropout.key, 2 * (UINT64_C(1) << 40) + (uint64_t)(row * width + i));
+            sum += word >> 31 ? 2 : 0;
+        }
+        dropped += sum != 2 * (double)width;
+        for (size_t j = 0; j < outputs; j++)
+            wrong += seen[row * outputs + j] != sum;
+    }
+    tap_ok(tap, wrong == 0 && dropped > 0, "dropout of a feed-forward part: %zu outputs are wrong", wrong);
+    fixture_close(&f);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
@@ -130,6 +164,8 @@ int main(int argc, char **argv) {
         if (argc > 1 && strcmp(argv[1], "cpu") == 0)
             test_threads(&tap, settings[i]);
     }
+    if (device)
+        test_feed_forward_dropout(&tap, device);
     test_start(&tap);
     test_largest_ridge(&tap);
     icl_backend_close(&device);

@@ -9,7 +9,7 @@ static const refusal refusals[] = {
     {"mixer=lineer", "did you mean \"linear\"?"},
     {"mixer=delta,,linear", "\"\" is none"},
     {"mixer=all",
-     "words of softmax, fox, linear, retention, gla, mamba2, mamba3, delta, gated-delta, delta-product, kda, "
+     "words of softmax, labelled, fox, linear, retention, gla, mamba2, mamba3, delta, gated-delta, delta-product, kda, "
      "gated-delta-2, preconditioned-delta, comba, rwkv7, titans, longhorn, mesa, momentum, gsa, oja, log-linear, "
      "conv, with commas"},
     {"mixer=softmax,delta,gla", "at most 2 words, one for each layer"},

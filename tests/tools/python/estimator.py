@@ -1,4 +1,5 @@
-"""scikit-learn's own checks of estimators on InContextRegressor, with the model that it trains by itself."""
+"""scikit-learn's own checks of estimators on InContextRegressor, with the model that it trains by itself, and on
+TableRegressor."""
 
 import os
 import pathlib
@@ -22,20 +23,22 @@ except ImportError:
 with tempfile.TemporaryDirectory() as cache:
     os.environ["ICLAB_CACHE_DIR"] = cache
     import iclab
-    from iclab import InContextRegressor
+    from iclab import InContextRegressor, TableRegressor
 
-    if not hasattr(sklearn.utils, "get_tags"):  # before 1.6 it raises at the first check that fails
-        check_estimator(InContextRegressor())
-        tap.ok(True, f"scikit-learn {sklearn.__version__}: every check")
-    else:
+    for estimator in (InContextRegressor(), TableRegressor()):
+        name = type(estimator).__name__
+        if not hasattr(sklearn.utils, "get_tags"):  # before 1.6 it raises at the first check that fails
+            check_estimator(estimator)
+            tap.ok(True, f"scikit-learn {sklearn.__version__}: every check of {name}")
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            results = check_estimator(InContextRegressor(), on_fail=None, on_skip=None)
+            results = check_estimator(estimator, on_fail=None, on_skip=None)
         for result in results:
             reason = str(result["exception"]).splitlines()[0] if result["exception"] else ""
             passed = result["status"] == "passed" or (result["status"] == "skipped" and reason.startswith(ALLOWED))
-            tap.ok(passed, f"{result['check_name']}: {result['status']} {reason}".rstrip())
-        tap.ok(len(results) > 40, f"scikit-learn {sklearn.__version__}: {len(results)} checks")
+            tap.ok(passed, f"{name}: {result['check_name']}: {result['status']} {reason}".rstrip())
+        tap.ok(len(results) > 40, f"scikit-learn {sklearn.__version__}: {len(results)} checks of {name}")
 
     kept = os.listdir(f"{cache}/models")
     tap.ok(len(kept) >= 1, f"models are kept: {', '.join(sorted(kept))}")

@@ -188,6 +188,34 @@ def check_regressor(run):
     ok(regressor.get_params()["context"] == 0, "parameters by name")
 
 
+def check_table_regressor():
+    """Methods that need no run: the same as arrays, as an estimator, and by hand."""
+    random = numpy.random.default_rng(4)
+    features = random.standard_normal((40, 3))
+    targets = features @ [2, -1, 0] + 0.1 * random.standard_normal(40)
+    found = iclab.regress(features, targets, features[:5])
+    ok(found.best == "ridge" and found.scores.row("ridge")["relative_mse"] < 0.1, "a line is found")
+    ok((found["prediction"] == found["ridge"]).all(), "the best method predicts")
+    ok((found["mean"] == found["mean"][0]).all() and abs(found["mean"][0] - targets.mean()) < 1e-12, "the mean by hand")
+    inside = (found.held_out["low_80"] <= targets) & (targets <= found.held_out["high_80"])
+    ok(found.held_out.row_count == 40 and 20 < inside.sum() < 40, "held-out intervals hold most targets")
+    ok(found.importances["importance"].argsort().tolist() == [2, 1, 0], "features in the order of their weights")
+    gaps = iclab.regress(features, numpy.where(numpy.arange(40) < 5, numpy.nan, targets), held_out=False)
+    ok(gaps.row_count == 5 and gaps.scores.row_count == 0 and gaps.held_out.row_count == 0, "targets of NaN are asked for")
+    regressor = iclab.TableRegressor().fit(features, targets)
+    ok(regressor.method_ == "ridge" and (regressor.predict(features[:5]) == found["ridge"]).all(), "as an estimator")
+    copy = pickle.loads(pickle.dumps(regressor))
+    ok((copy.predict_intervals(features[:5])["low_50"] == found["low_50"]).all(), "a pickled one gives intervals, too")
+    process = iclab.TableRegressor("gaussian_process").fit(features, targets)
+    ok((process.predict(features[:5]) == found["gaussian_process"]).all(), "a method by name")
+    constant = iclab.TableRegressor().fit(features, numpy.full(40, 7.0)).predict(features[:2])
+    ok(constant.tolist() == [7, 7], "a constant target is predicted")
+    with refused(iclab.InputError, "methods: 'forest': expected mean, ridge", "an unknown method"):
+        iclab.regress(features, targets, methods="forest")
+    with refused(iclab.InputError, "3 features for the model alone", "a model that is not there"):
+        iclab.TableRegressor("model").fit(features, targets)
+
+
 def check_models(run, work):
     """Every kind of file holds the same numbers."""
     iclab.convert(run, f"{work}/model.npz")
@@ -407,6 +435,7 @@ with tempfile.TemporaryDirectory() as work:
     check_sampling(trained, work)
     check_prediction(trained, work)
     check_regressor(trained)
+    check_table_regressor()
     check_models(trained, work)
     check_refusals(work)
     check_interrupt(work)

@@ -28,6 +28,7 @@ from .own_data import task_of_data
 from .own_tasks import Task
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
+from .regression import Regression, regress
 from .reproductions import Reproduction, reproduce, reproductions
 from .runs import Run, evaluate, predict
 from .tables import Table, example_table
@@ -37,7 +38,7 @@ from .tidying import read_table
 from .training import Progress, resume, train
 
 if TYPE_CHECKING:
-    from .regressor import InContextRegressor
+    from .regressor import InContextRegressor, TableRegressor
 
 __version__ = _version()
 
@@ -65,10 +66,12 @@ __all__ = [
     "Prediction",
     "Progress",
     "Recipe",
+    "Regression",
     "Reproduction",
     "Run",
     "Sweep",
     "Table",
+    "TableRegressor",
     "Task",
     "TaskShape",
     "Variable",
@@ -87,6 +90,7 @@ __all__ = [
     "predict",
     "read_table",
     "recipe_keys",
+    "regress",
     "reproduce",
     "reproductions",
     "resume",
@@ -102,9 +106,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The regressor comes with its first use, because it brings scikit-learn where that is installed."""
-    if name == "InContextRegressor":
-        from .regressor import InContextRegressor
+    """The regressors come with their first use, because they bring scikit-learn where that is installed."""
+    if name in ("InContextRegressor", "TableRegressor"):
+        from . import regressor
 
-        return InContextRegressor
+        return getattr(regressor, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

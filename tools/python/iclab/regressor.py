@@ -1,4 +1,5 @@
-"""A trained model as an estimator of scikit-learn, which is optional: without it the class checks less."""
+"""Estimators of scikit-learn, which is optional: without it the classes check less. InContextRegressor shows the rows
+to a trained model, TableRegressor predicts by methods that need none."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from . import _model_cache
 from .errors import InputError
 from .prediction import Rows, predict_rows
 from .recipes import Recipe
+from .regression import INTERVALS, Regression, regress_rows
 from .runs import Run, as_run
+from .tables import Table
 
 if TYPE_CHECKING:
     _Mixin: Any = object
@@ -152,6 +155,84 @@ class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
             inputs=self.inputs,
         )
         return found["model"]
+
+
+class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
+    """Predicts by the methods of `iclab predict` without a run, with intervals.
+
+    Parameters
+    ----------
+    method : "ridge", "neighbours", "gaussian_process", "mean" or, with a model, "model"; "best" is the one of the least
+        error on rows that `fit` holds out.
+    model : path of the run folder of a model of tables, task.family = tables; None: without one.
+    device : the device's spec, for the model.
+    context : rows that all methods but mean and ridge learn from at most; 0: 500.
+    random_state : seed of the choice of rows, or a generator of NumPy, from which fit draws one; None is 1.
+    """
+
+    def __init__(
+        self,
+        method: str = "best",
+        *,
+        model: Any = None,
+        device: str = "cpu",
+        context: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.model = model
+        self.device = device
+        self.context = context
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> TableRegressor:  # noqa: N803
+        """Keeps rows X [m, p] with their targets y [m], m of 4 or more, and chooses among the methods."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        features, targets = _validate(self, X, y)
+        targets = numpy.asarray(targets, numpy.float64)
+        is_constant = not numpy.ptp(targets) > 1e-12 * numpy.abs(targets).max()
+        self.constant_ = float(targets[0]) if is_constant else None
+        self.rows_ = Rows(features, targets)
+        self.seed_ = arguments.random_state("random_state", self.random_state, _DEFAULT_SEED)
+        self.method_ = self.method
+        if is_constant:
+            self.method_ = "mean"
+        elif self.method == "best":
+            self.scores_ = self._regress(None, folds=min(5, len(targets))).scores
+            self.method_ = min(self.scores_.rows(), key=lambda row: float(row["mse"]))["predictor"]
+        else:  # what predict would refuse is refused here
+            self._regress(features[:1])
+        return self
+
+    def _regress(self, features: Any, folds: int = 0) -> Regression:
+        return regress_rows(
+            self.rows_,
+            None if features is None else Rows(features),
+            model=self.model,
+            device=self.device,
+            methods=None if folds else self.method_,
+            held_out=folds > 0,
+            importances=False,
+            folds=folds,
+            context=self.context,
+            seed=self.seed_,
+        )
+
+    def predict(self, X: Any) -> numpy.ndarray[Any, Any]:  # noqa: N803
+        """The predictions [k] for rows X [k, p]."""
+        return self.predict_intervals(X)["prediction"]
+
+    def predict_intervals(self, X: Any) -> Table:  # noqa: N803
+        """The predictions with intervals of 50 % and 80 %: columns prediction, low_80, low_50, high_50, high_80."""
+        if not hasattr(self, "rows_"):
+            _raise_not_fitted(self)
+        features, _ = _validate(self, X)
+        names = ("prediction", *INTERVALS)
+        if self.constant_ is not None:
+            return Table({name: numpy.full(len(features), self.constant_) for name in names})
+        found = self._regress(features)
+        return Table({name: found[name] for name in names})
 
 
 def _raise_not_fitted(estimator: Any) -> None:

@@ -245,7 +245,7 @@ def _why_left_out(values: Any, is_text: bool, one_hot: bool) -> str | None:
 def read_table(source: Any, *, target: str | None = None, exclude: Sequence[str] = (), separator: str | None = None,
                decimal: str | None = None, header: bool | None = None, dayfirst: bool | None = None,
                one_hot: bool = True) -> Any:
-    """A table as people have it as a pandas.DataFrame of numbers: a path, or a file that is open.
+    """A table as people have it as a pandas.DataFrame of numbers: a path, a file that is open, or a data frame.
 
     It recognises the separator (comma, semicolon, tab, bar, blanks), the decimal mark, thousands that stand apart,
     units, dates and times of day, missing values, which become NaN, and lines that are no rows. Text becomes a column
@@ -256,6 +256,8 @@ def read_table(source: Any, *, target: str | None = None, exclude: Sequence[str]
     if decimal is not None:
         arguments.word("decimal", decimal, ".,")
     steps: list[str] = []
+    if isinstance(source, pandas.DataFrame):
+        source, separator, header = io.StringIO(source.to_csv(index=False)), ",", True
     name, cells = _cells(pandas, source, separator, header, steps)
     excluded = [exclude] if isinstance(exclude, str) else list(exclude)
     for column in [*excluded, *([] if target is None else [target])]:

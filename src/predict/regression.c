@@ -1,0 +1,573 @@
+/* Methods that predict a table without a trained run: held-out errors, intervals, features that matter, and
+ * predictions. */
+#include "iclab/regression.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "numeric/statistics.h"
+#include "predict/method.h"
+#include "predict/predict.h"
+
+/* ---- Methods ---- */
+
+static const icl_method_functions *const methods[ICL_METHODS] = {
+    [ICL_METHOD_MEAN] = &icl_mean_method,
+    [ICL_METHOD_RIDGE] = &icl_ridge_method,
+    [ICL_METHOD_NEIGHBOURS] = &icl_neighbours_method,
+    [ICL_METHOD_GAUSSIAN_PROCESS] = &icl_gaussian_process_method,
+    [ICL_METHOD_MODEL] = &icl_model_method,
+};
+
+const char *icl_method_name(icl_method method) {
+    return methods[method]->name;
+}
+
+bool icl_method_takes_all_rows(icl_method method) {
+    return methods[method]->takes_all_rows;
+}
+
+/* ---- A run ---- */
+
+/* The random streams of this file. */
+#define CONTEXT_STREAM     0x70720003u /* step: the split's number */
+#define PERMUTATION_STREAM 0x70720004u /* step: 2^20 times the split's number, plus the feature's */
+
+typedef struct regression_run {
+    const icl_regression_params *params;
+    icl_regression_outcome *outcome;
+    icl_table_model *model;        /* NULL: none */
+    icl_filled_table table, fresh; /* the tables of params; fresh.original is NULL if there is none */
+    double *fill_work;             /* [labelled]; NULL: nothing is missing */
+
+    /* The rows that the present split learns from. */
+    icl_standardization standardization;
+    double *inputs, *labels; /* [labelled][p] and [labelled], the context's rows first */
+    size_t *order;           /* [labelled] */
+    icl_lesson all, context; /* of all rows, and of the context */
+
+    size_t most_queries;
+    double *queries;        /* [most_queries][p] */
+    icl_forecast *answers;  /* [most_queries] */
+    double *increases;      /* [p][labelled], of squared errors by permuting a feature; `measured` of each row */
+    size_t measured;        /* answers of earlier splits among the increases */
+    size_t *permutation;    /* [labelled] */
+    double *held;           /* [labelled][p], the queries of a split before features are permuted */
+    size_t fits, fits_done; /* for the report of progress */
+} regression_run;
+
+/* ---- Learning from some rows ---- */
+
+/* Puts the rows into an order whose beginning is the context, and standardizes them. */
+static icl_status prepare_split(regression_run *run, const icl_table_rows *rows, uint64_t split, icl_error *error) {
+    const size_t p = run->outcome->features, context = run->outcome->context;
+
+    if (run->fill_work) {
+        const icl_table_rows original = {run->table.original, rows->indices, rows->count};
+        icl_imputation_fit(&original, p, run->params->impute, run->fill_work, run->outcome->fills);
+        icl_imputation_apply(&run->table, run->outcome->fills);
+        icl_imputation_apply(&run->fresh, run->outcome->fills);
+    }
+    ICL_CHECK(icl_standardization_fit(&run->standardization, rows, error));
+    memcpy(run->order, rows->indices, rows->count * sizeof *run->order);
+    if (rows->count > context)
+        ICL_CHECK(icl_shuffle(run->params->seed, CONTEXT_STREAM, split, rows->count, run->order, error));
+    for (size_t i = 0; i < rows->count; i++) {
+        const double *row = rows->table->values + run->order[i] * rows->table->columns;
+        icl_standardize_row(&run->standardization, row, run->inputs + i * p);
+        run->labels[i] = icl_standardize_target(&run->standardization, row[p]);
+    }
+    run->all =
+        (icl_lesson){&run->standardization, rows->count, p, run->inputs, run->labels, run->model, run->params->seed};
+    run->context = run->all;
+    run->context.rows = rows->count < context ? rows->count : context;
+    return ICL_OK;
+}
+
+static icl_status fit_method(regression_run *run, icl_method method, void **fitted, icl_error *error) {
+    const icl_lesson *lesson = methods[method]->takes_all_rows ? &run->all : &run->context;
+
+    *fitted = NULL;
+    if (run->params->stop && *run->params->stop)
+        return icl_fail(error, ICL_ERROR_INTERRUPTED, "predictions were stopped");
+    ICL_CHECK(methods[method]->fit(lesson, fitted, error));
+    run->fits_done++;
+    if (run->params->report)
+        run->params->report(run->params->user, (double)run->fits_done / (double)run->fits);
+    return ICL_OK;
+}
+
+/* Answers the queries [count] of the run, in the target's units. */
+static icl_status answer(regression_run *run, icl_method method, const void *fitted, size_t count, icl_error *error) {
+    const size_t p = run->outcome->features;
+    const double mean = run->standardization.means[p], scale = run->standardization.deviations[p];
+
+    ICL_CHECK(methods[method]->predict(fitted, count, run->queries, run->answers, error));
+    for (size_t i = 0; i < count; i++) {
+        icl_forecast *forecast = run->answers + i;
+        *forecast = (icl_forecast){mean + scale * forecast->mean, mean + scale * forecast->low_80,
+                                   mean + scale * forecast->high_80, mean + scale * forecast->low_50,
+                                   mean + scale * forecast->high_50};
+    }
+    return ICL_OK;
+}
+
+static void load_queries(regression_run *run, const icl_table_rows *rows) {
+    for (size_t i = 0; i < rows->count; i++)
+        icl_standardize_row(&run->standardization, rows->table->values + rows->indices[i] * rows->table->columns,
+                            run->queries + i * run->outcome->features);
+}
+
+static bool runs(const icl_regression_outcome *outcome, size_t method) {
+    return outcome->methods >> method & 1;
+}
+
+/* Answers rows by every method that runs: forecasts [count][ICL_METHODS]. */
+static icl_status predict_rows(regression_run *run, const icl_table_rows *rows, icl_forecast *forecasts,
+                               icl_error *error) {
+    const double none = (double)NAN;
+    void *fitted = NULL;
+    icl_status status = ICL_OK;
+    size_t method;
+
+    load_queries(run, rows);
+    for (method = 0; method < ICL_METHODS; method++) {
+        for (size_t i = 0; i < rows->count; i++)
+            forecasts[i * ICL_METHODS + method] = (icl_forecast){none, none, none, none, none};
+        if (!runs(run->outcome, method))
+            continue;
+        ICL_TRY(fit_method(run, (icl_method)method, &fitted, error));
+        ICL_TRY(answer(run, (icl_method)method, fitted, rows->count, error));
+        methods[method]->destroy(&fitted);
+        for (size_t i = 0; i < rows->count; i++)
+            forecasts[i * ICL_METHODS + method] = run->answers[i];
+    }
+done:
+    if (fitted)
+        methods[method]->destroy(&fitted);
+    return status;
+}
+
+/* ---- Splits ---- */
+
+/* One split of the labelled rows: items [first, end) of the places are held out. */
+typedef struct split_rows {
+    size_t *places;          /* [labelled], indices into outcome->rows in a random order */
+    size_t *training, *held; /* [labelled], indices of table rows */
+    size_t first, end;
+    uint64_t number; /* from 1 */
+} split_rows;
+
+typedef icl_status split_body(regression_run *run, const split_rows *split, void *user, icl_error *error);
+
+/* Prepares each split of so many repeats, and calls the body. */
+static icl_status for_each_split(regression_run *run, size_t repeats, split_body *body, void *user, icl_error *error) {
+    const icl_regression_outcome *outcome = run->outcome;
+    const size_t count = outcome->labelled;
+    split_rows split = {0};
+    icl_status status;
+
+    ICL_TRY(icl_allocate(count, sizeof *split.places, "order of rows", &split.places, error));
+    ICL_TRY(icl_allocate(count, sizeof *split.training, "order of rows", &split.training, error));
+    ICL_TRY(icl_allocate(count, sizeof *split.held, "order of rows", &split.held, error));
+    for (size_t repeat = 0; repeat < repeats; repeat++) {
+        for (size_t i = 0; i < count; i++)
+            split.places[i] = i;
+        ICL_TRY(icl_shuffle(run->params->seed, ICL_SPLIT_STREAM, repeat, count, split.places, error));
+        for (size_t fold = 0; fold < outcome->folds; fold++) {
+            size_t learned = 0;
+            icl_fold_range(count, outcome->folds, fold, &split.first, &split.end);
+            for (size_t i = 0; i < count; i++) {
+                const size_t row = outcome->rows[split.places[i]];
+                if (i < split.first || i >= split.end)
+                    split.training[learned++] = row;
+                else
+                    split.held[i - split.first] = row;
+            }
+            split.number = 1 + repeat * outcome->folds + fold;
+            const icl_table_rows rows = {&run->table.table, split.training, learned};
+            ICL_TRY(prepare_split(run, &rows, split.number, error));
+            ICL_TRY(body(run, &split, user, error));
+        }
+    }
+done:
+    icl_free(&split.places);
+    icl_free(&split.training);
+    icl_free(&split.held);
+    return status;
+}
+
+/* ---- Held-out errors ---- */
+
+static double target_of(const regression_run *run, size_t place) {
+    const icl_table *table = run->params->table;
+    return table->values[(run->outcome->rows[place] + 1) * table->columns - 1];
+}
+
+static void add_forecast(icl_forecast *sum, const icl_forecast *forecast, double weight) {
+    sum->mean += weight * forecast->mean;
+    sum->low_80 += weight * forecast->low_80;
+    sum->high_80 += weight * forecast->high_80;
+    sum->low_50 += weight * forecast->low_50;
+    sum->high_50 += weight * forecast->high_50;
+}
+
+static icl_status hold_split_out(regression_run *run, const split_rows *split, void *user, icl_error *error) {
+    icl_regression_outcome *outcome = run->outcome;
+    const double weight = 1 / (double)outcome->repeats;
+    const icl_table_rows rows = {&run->table.table, split->held, split->end - split->first};
+    icl_forecast *forecasts = user;
+
+    ICL_CHECK(predict_rows(run, &rows, forecasts, error));
+    for (size_t i = 0; i < rows.count; i++) {
+        const size_t place = split->places[split->first + i];
+        const double target = target_of(run, place);
+        for (size_t method = 0; method < ICL_METHODS; method++) {
+            const icl_forecast *forecast = forecasts + i * ICL_METHODS + method;
+            const double miss = forecast->mean - target;
+            icl_regression_score *score = &outcome->scores[method];
+            add_forecast(outcome->heldout + place * ICL_METHODS + method, forecast, weight);
+            outcome->squares[place * ICL_METHODS + method] += weight * miss * miss;
+            score->coverage_80 += forecast->low_80 <= target && target <= forecast->high_80 ? 1 : 0;
+            score->coverage_50 += forecast->low_50 <= target && target <= forecast->high_50 ? 1 : 0;
+        }
+    }
+    return ICL_OK;
+}
+
+/* Computes the mean of values and its standard error. The latter squares them, which may be squares of large targets:
+ * so they are divided by the largest first. */
+static void measure(double *values, size_t count, double *mean, double *standard_error) {
+    double largest = 0;
+
+    *mean = icl_mean(values, count);
+    for (size_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(values[i]));
+    for (size_t i = 0; i < count && largest > 0; i++)
+        values[i] /= largest;
+    *standard_error = largest * icl_standard_error(values, count);
+}
+
+/* Computes the scores from the squared errors. */
+static icl_status score_all(icl_regression_outcome *outcome, icl_error *error) {
+    const size_t count = outcome->labelled;
+    const double held = (double)(count * outcome->repeats);
+    double *errors = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(count, sizeof *errors, "errors", &errors, error));
+    outcome->best = ICL_METHOD_MEAN;
+    for (size_t method = 0; method < ICL_METHODS; method++) {
+        icl_regression_score *score = &outcome->scores[method];
+        for (size_t i = 0; i < count; i++)
+            errors[i] = outcome->squares[i * ICL_METHODS + method];
+        measure(errors, count, &score->mse, &score->se);
+        score->relative_mse = score->mse / outcome->scores[ICL_METHOD_MEAN].mse;
+        if (score->mse < outcome->scores[outcome->best].mse)
+            outcome->best = (icl_method)method;
+        /* They were counts so far. */
+        score->coverage_50 /= runs(outcome, method) ? held : 0;
+        score->coverage_80 /= runs(outcome, method) ? held : 0;
+    }
+    for (size_t method = 0; method < ICL_METHODS; method++) {
+        for (size_t i = 0; i < count; i++) {
+            const double *squares = outcome->squares + i * ICL_METHODS;
+            errors[i] = squares[method] - squares[outcome->best];
+        }
+        measure(errors, count, &outcome->scores[method].minus_best, &outcome->scores[method].minus_best_se);
+    }
+done:
+    icl_free(&errors);
+    return status;
+}
+
+static icl_status hold_out(regression_run *run, icl_error *error) {
+    icl_regression_outcome *outcome = run->outcome;
+    const size_t most = (outcome->labelled + outcome->folds - 1) / outcome->folds;
+    icl_forecast *forecasts = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(outcome->labelled * ICL_METHODS, sizeof(icl_forecast), "held-out predictions",
+                         &outcome->heldout, error));
+    ICL_TRY(icl_allocate(outcome->labelled * ICL_METHODS, sizeof(double), "held-out errors", &outcome->squares, error));
+    ICL_TRY(icl_allocate(most * ICL_METHODS, sizeof *forecasts, "predictions", &forecasts, error));
+    ICL_TRY(for_each_split(run, outcome->repeats, hold_split_out, forecasts, error));
+    ICL_TRY(score_all(outcome, error));
+done:
+    icl_free(&forecasts);
+    return status;
+}
+
+/* ---- Features that matter ---- */
+
+/* Queries that there is room for at least. */
+enum { QUERIES_AT_ONCE = 1024 };
+
+/* The most rows of a fold whose features are permuted: they are a random choice, and more say little more. */
+enum { MOST_PERMUTED = 1000 };
+
+static size_t count_permuted(const split_rows *split) {
+    const size_t held = split->end - split->first;
+    return held < MOST_PERMUTED ? held : MOST_PERMUTED;
+}
+
+/* Adds the squared errors of answers [count of the split], times `sign`, to the increases of a feature. */
+static void add_errors(regression_run *run, const split_rows *split, const icl_forecast *answers, size_t feature,
+                       double sign) {
+    double *increases = run->increases + feature * run->outcome->labelled + run->measured;
+
+    for (size_t i = 0; i < count_permuted(split); i++) {
+        const double miss = answers[i].mean - target_of(run, split->places[split->first + i]);
+        increases[i] += sign * miss * miss;
+    }
+}
+
+/* Copies the queries of the split behind them, with one feature permuted among its rows. */
+static icl_status permute_feature(regression_run *run, const split_rows *split, size_t feature, double *copy,
+                                  icl_error *error) {
+    const size_t count = count_permuted(split), p = run->outcome->features;
+
+    memcpy(copy, run->held, count * p * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        run->permutation[i] = i;
+    ICL_CHECK(icl_shuffle(run->params->seed, PERMUTATION_STREAM, (split->number << 20) + feature, count,
+                          run->permutation, error));
+    for (size_t i = 0; i < count; i++)
+        copy[i * p + feature] = run->held[run->permutation[i] * p + feature];
+    return ICL_OK;
+}
+
+/* Answers the split as it is, then with features permuted, as many at once as the queries have room for: a model
+ * answers many queries in little more time than one. */
+static icl_status permute_split(regression_run *run, const split_rows *split, void *user, icl_error *error) {
+    const icl_method best = run->outcome->best;
+    const size_t p = run->outcome->features, count = count_permuted(split), at_once = run->most_queries / count;
+    const icl_table_rows rows = {&run->table.table, split->held, count};
+    void *fitted = NULL;
+    icl_status status;
+
+    (void)user;
+    load_queries(run, &rows);
+    memcpy(run->held, run->queries, count * p * sizeof *run->held);
+    ICL_TRY(fit_method(run, best, &fitted, error));
+    ICL_TRY(answer(run, best, fitted, count, error));
+    for (size_t k = 0; k < p; k++)
+        add_errors(run, split, run->answers, k, -1);
+    for (size_t first = 0; first < p; first += at_once) {
+        const size_t some = p - first < at_once ? p - first : at_once;
+        for (size_t k = 0; k < some; k++)
+            ICL_TRY(permute_feature(run, split, first + k, run->queries + k * count * p, error));
+        ICL_TRY(answer(run, best, fitted, some * count, error));
+        for (size_t k = 0; k < some; k++)
+            add_errors(run, split, run->answers + k * count, first + k, 1);
+    }
+    run->measured += count;
+done:
+    methods[best]->destroy(&fitted);
+    return status;
+}
+
+static icl_status measure_importance(regression_run *run, icl_error *error) {
+    icl_regression_outcome *outcome = run->outcome;
+    const size_t count = outcome->labelled;
+    const double unit = outcome->scores[ICL_METHOD_MEAN].mse;
+
+    ICL_CHECK(icl_allocate(outcome->features, sizeof *outcome->importances, "features", &outcome->importances, error));
+    ICL_CHECK(icl_allocate(outcome->features, count * sizeof(double), "permuted errors", &run->increases, error));
+    ICL_CHECK(icl_allocate(count, sizeof *run->permutation, "permutation", &run->permutation, error));
+    ICL_CHECK(icl_allocate(count, outcome->features * sizeof *run->held, "permutation", &run->held, error));
+    ICL_CHECK(for_each_split(run, 1, permute_split, NULL, error));
+    for (size_t k = 0; k < outcome->features; k++) {
+        icl_importance *importance = &outcome->importances[k];
+        measure(run->increases + k * count, run->measured, &importance->increase, &importance->se);
+        importance->increase /= unit;
+        importance->se /= unit;
+    }
+    return ICL_OK;
+}
+
+/* ---- Rows without targets ---- */
+
+static icl_status predict_unlabelled(regression_run *run, icl_error *error) {
+    const icl_regression_params *params = run->params;
+    const icl_table *table = params->fresh ? &run->fresh.table : &run->table.table;
+    icl_regression_outcome *outcome = run->outcome;
+    const icl_table_rows rows = {&run->table.table, outcome->rows, outcome->labelled};
+    icl_table_rows queries = {.table = table};
+    size_t *indices = NULL;
+    icl_status status;
+
+    ICL_TRY(prepare_split(run, &rows, 0, error));
+    ICL_TRY(icl_allocate(table->rows, sizeof *indices, "rows to predict", &indices, error));
+    for (size_t i = 0; i < table->rows; i++)
+        if (params->fresh || isnan(table->values[(i + 1) * table->columns - 1]))
+            indices[queries.count++] = i;
+    queries.indices = indices;
+    ICL_TRY(icl_allocate(queries.count, sizeof *outcome->lines, "lines", &outcome->lines, error));
+    ICL_TRY(icl_allocate(queries.count * ICL_METHODS, sizeof(icl_forecast), "predictions", &outcome->forecasts, error));
+    for (size_t i = 0; i < queries.count; i++)
+        outcome->lines[i] = table->lines[indices[i]];
+    outcome->predicted = queries.count;
+    if (queries.count > 0)
+        ICL_TRY(predict_rows(run, &queries, outcome->forecasts, error));
+done:
+    icl_free(&indices);
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static icl_status check_request(const icl_regression_params *params, icl_error *error) {
+    const icl_table *table = params->table;
+
+    ICL_CHECK(icl_check_columns(table, params->fresh, !params->without_options, error));
+    if (table->columns - 1 > ICL_REGRESSION_MAX_FEATURES)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu features: expected at most %d%s", table->name,
+                        table->columns - 1, ICL_REGRESSION_MAX_FEATURES,
+                        params->without_options ? "" : "; --columns and --exclude choose among them");
+    ICL_CHECK(icl_check_values(table, error));
+    if (params->fresh)
+        ICL_CHECK(icl_check_values(params->fresh, error));
+    if (!params->without_held_out && params->folds == 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: 1 fold: expected 2 or more, or 0 for the default", table->name);
+    return ICL_OK;
+}
+
+/* Loads the model, and decides which methods run. */
+static icl_status choose_methods(regression_run *run, icl_error *error) {
+    const icl_regression_params *params = run->params;
+    const uint32_t every = (1u << ICL_METHODS) - 1, model = 1u << ICL_METHOD_MODEL;
+    icl_regression_outcome *outcome = run->outcome;
+
+    outcome->methods = params->methods ? params->methods & every : every;
+    if (params->model) {
+        ICL_CHECK(icl_table_model_load(params->backend, params->model, &run->model, error));
+        const icl_table_model_limits limits = icl_table_model_get_limits(run->model);
+        outcome->most_features = limits.features;
+        outcome->context = outcome->context < limits.rows ? outcome->context : limits.rows;
+    }
+    if (outcome->features > outcome->most_features)
+        outcome->methods &= ~model;
+    if (outcome->methods == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu features for the model alone: expected at most %zu (0: there is no model)",
+                        params->table->name, outcome->features, outcome->most_features);
+    if (!params->without_held_out)
+        outcome->methods |= 1u << ICL_METHOD_MEAN;
+    for (size_t method = 0; method < ICL_METHODS; method++)
+        if (runs(outcome, method))
+            outcome->best = (icl_method)method;
+    return ICL_OK;
+}
+
+static size_t count_methods(const icl_regression_outcome *outcome) {
+    size_t count = 0;
+
+    for (size_t method = 0; method < ICL_METHODS; method++)
+        count += runs(outcome, method);
+    return count;
+}
+
+static icl_status prepare_filling(regression_run *run, icl_error *error) {
+    const icl_regression_params *params = run->params;
+    const size_t features = run->outcome->features;
+
+    ICL_CHECK(icl_filled_table_create(params->table, features, params->impute, &run->table, error));
+    if (params->fresh)
+        ICL_CHECK(icl_filled_table_create(params->fresh, features, params->impute, &run->fresh, error));
+    if (run->table.hole_count + run->fresh.hole_count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(run->outcome->labelled, sizeof *run->fill_work, "fills", &run->fill_work, error));
+    return icl_allocate(features, sizeof *run->outcome->fills, "fills", &run->outcome->fills, error);
+}
+
+static icl_status allocate_run(regression_run *run, icl_error *error) {
+    const icl_regression_outcome *outcome = run->outcome;
+    const icl_regression_params *params = run->params;
+    const size_t rows = outcome->labelled, p = outcome->features;
+    const size_t unlabelled = params->fresh ? params->fresh->rows : params->table->rows - rows;
+
+    run->most_queries = rows > unlabelled ? rows : unlabelled;
+    run->most_queries = run->most_queries > QUERIES_AT_ONCE ? run->most_queries : QUERIES_AT_ONCE;
+    ICL_CHECK(icl_standardization_create(p, &run->standardization, error));
+    ICL_CHECK(icl_allocate(rows, p * sizeof(double), "standardized rows", &run->inputs, error));
+    ICL_CHECK(icl_allocate(rows, sizeof(double), "standardized rows", &run->labels, error));
+    ICL_CHECK(icl_allocate(rows, sizeof *run->order, "order of rows", &run->order, error));
+    ICL_CHECK(icl_allocate(run->most_queries, p * sizeof(double), "queries", &run->queries, error));
+    return icl_allocate(run->most_queries, sizeof *run->answers, "queries", &run->answers, error);
+}
+
+static icl_status prepare(regression_run *run, icl_error *error) {
+    const icl_regression_params *params = run->params;
+    icl_regression_outcome *outcome = run->outcome;
+
+    ICL_CHECK(check_request(params, error));
+    if (!params->without_held_out)
+        outcome->folds = params->folds > 0 ? params->folds : ICL_REGRESSION_FOLDS;
+    outcome->features = params->table->columns - 1;
+    outcome->context = params->context > 0 ? params->context : ICL_REGRESSION_CONTEXT;
+    ICL_CHECK(icl_find_labelled(params->table, outcome->folds, !params->without_options, &outcome->rows,
+                                &outcome->labelled, error));
+    if (!params->without_held_out)
+        outcome->repeats =
+            params->repeats > 0 ? params->repeats : icl_default_repeats(outcome->labelled, ICL_REGRESSION_REPEATS);
+    ICL_CHECK(choose_methods(run, error));
+    run->fits = count_methods(outcome) * (1 + outcome->folds * outcome->repeats) +
+                (params->without_importance ? 0 : outcome->folds);
+    ICL_CHECK(prepare_filling(run, error));
+    return allocate_run(run, error);
+}
+
+static void release_run(regression_run *run) {
+    icl_table_model_destroy(&run->model);
+    icl_filled_table_release(&run->table);
+    icl_filled_table_release(&run->fresh);
+    icl_standardization_release(&run->standardization);
+    icl_free(&run->fill_work);
+    icl_free(&run->inputs);
+    icl_free(&run->labels);
+    icl_free(&run->order);
+    icl_free(&run->queries);
+    icl_free(&run->answers);
+    icl_free(&run->increases);
+    icl_free(&run->permutation);
+    icl_free(&run->held);
+}
+
+icl_status icl_regress(const icl_regression_params *params, icl_regression_outcome **outcome, icl_error *error) {
+    regression_run run = {.params = params};
+    icl_regression_outcome *created = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(1, sizeof *created, "predictions", &created, error));
+    run.outcome = created;
+    ICL_TRY(prepare(&run, error));
+    if (!params->without_held_out) {
+        ICL_TRY(hold_out(&run, error));
+        if (!params->without_importance)
+            ICL_TRY(measure_importance(&run, error));
+    }
+    ICL_TRY(predict_unlabelled(&run, error));
+    created->standardization = run.standardization;
+    run.standardization = (icl_standardization){0};
+    *outcome = created;
+    created = NULL;
+done:
+    release_run(&run);
+    icl_regression_outcome_destroy(&created);
+    return status;
+}
+
+void icl_regression_outcome_destroy(icl_regression_outcome **outcome) {
+    if (*outcome) {
+        icl_standardization_release(&(*outcome)->standardization);
+        icl_free(&(*outcome)->fills);
+        icl_free(&(*outcome)->rows);
+        icl_free(&(*outcome)->heldout);
+        icl_free(&(*outcome)->squares);
+        icl_free(&(*outcome)->importances);
+        icl_free(&(*outcome)->lines);
+        icl_free(&(*outcome)->forecasts);
+    }
+    icl_free(outcome);
+}

@@ -1,0 +1,131 @@
+/* Which rows of a table may be learned from, and the random orders in which they are held out. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/random.h"
+#include "predict/predict.h"
+
+/* The most held-out predictions in all: if there are more labelled rows, these are enough. */
+enum { MOST_HELD_OUT = 10000 };
+
+/* The fewest rows that say anything about an error. */
+enum { FEWEST_ROWS = 4 };
+
+/* The squares of smaller differences would underflow in their sum. */
+static const double least_spread = 1e-150;
+
+/* ---- Requests ---- */
+
+/* Names the option that brings omitted features back. */
+static const char *hint_of_left_out(const icl_table *table) {
+    size_t left_out = 0;
+
+    for (size_t i = 0; i < table->step_count; i++) {
+        if (strstr(table->steps[i].text, "--one-hot"))
+            return "; --one-hot makes columns of text";
+        left_out += strcmp(table->steps[i].what, "left-out") == 0;
+    }
+    return left_out > 0 ? "; --columns takes one that was left out" : "; --separator says what separates columns";
+}
+
+icl_status icl_check_columns(const icl_table *table, const icl_table *fresh, bool with_options, icl_error *error) {
+    const size_t features = table->columns > 0 ? table->columns - 1 : 0;
+
+    if (features == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature%s",
+                        table->name, with_options ? hint_of_left_out(table) : "");
+    if (fresh && fresh->columns != features)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu column%s: expected %zu, the features of %s", fresh->name,
+                        fresh->columns, fresh->columns == 1 ? "" : "s", features, table->name);
+    return ICL_OK;
+}
+
+icl_status icl_check_values(const icl_table *table, icl_error *error) {
+    for (size_t i = 0; i < table->rows; i++)
+        for (size_t k = 0; k < table->columns; k++)
+            if (fabs(table->values[i * table->columns + k]) > ICL_TABLE_MAX_VALUE)
+                return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: column %zu: %g: expected a magnitude of at most %g",
+                                table->name, table->lines[i], k + 1, table->values[i * table->columns + k],
+                                ICL_TABLE_MAX_VALUE);
+    return ICL_OK;
+}
+
+icl_status icl_find_labelled(const icl_table *table, size_t folds, bool with_options, size_t **rows, size_t *count,
+                             icl_error *error) {
+    const size_t target = table->columns - 1;
+    size_t labelled = 0;
+    double least = HUGE_VAL, most = -HUGE_VAL;
+    char hint[48] = "";
+
+    ICL_CHECK(icl_allocate(table->rows, sizeof **rows, "labelled rows", rows, error));
+    for (size_t i = 0; i < table->rows; i++) {
+        const double value = table->values[i * table->columns + target];
+        if (isnan(value))
+            continue;
+        (*rows)[labelled++] = i;
+        least = fmin(least, value);
+        most = fmax(most, value);
+    }
+    *count = labelled;
+    if (labelled < FEWEST_ROWS)
+        return icl_fail(
+            error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d%s%s", table->name, labelled,
+            labelled == 1 ? "" : "s", FEWEST_ROWS, with_options ? " in --data" : "",
+            with_options && table->omission_count > 0 ? "; --impute median keeps those with missing features" : "");
+    if (with_options)
+        snprintf(hint, sizeof hint, ": --folds %zu", labelled);
+    if (labelled < folds)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows%s",
+                        table->name, labelled, folds, hint);
+    if (!(most - least > 1e-12 * fmax(fabs(most), fabs(least))))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: column %zu (%s): the target is the same in every row: expected one that varies%s",
+                        table->name, table->numbers[target], table->names[target],
+                        with_options ? "; --target names another" : "");
+    if (most - least < least_spread)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: column %zu (%s): the target varies by %g: expected at least %g",
+                        table->name, table->numbers[target], table->names[target], most - least, least_spread);
+    return ICL_OK;
+}
+
+/* ---- Random orders ---- */
+
+typedef struct sort_key {
+    uint32_t word;
+    size_t index, item;
+} sort_key;
+
+static int compare_keys(const void *a, const void *b) {
+    const sort_key *key = a, *y = b;
+    if (key->word != y->word)
+        return key->word < y->word ? -1 : 1;
+    return key->index < y->index ? -1 : key->index > y->index;
+}
+
+icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error) {
+    const icl_random_key key = {seed, stream, step};
+    sort_key *keys = NULL;
+
+    ICL_CHECK(icl_allocate(count, sizeof *keys, "random order", &keys, error));
+    for (size_t i = 0; i < count; i++)
+        keys[i] = (sort_key){icl_random_word(key, i), i, items[i]};
+    qsort(keys, count, sizeof *keys, compare_keys);
+    for (size_t i = 0; i < count; i++)
+        items[i] = keys[i].item;
+    icl_free(&keys);
+    return ICL_OK;
+}
+
+void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end) {
+    *first = count * fold / folds;
+    *end = count * (fold + 1) / folds;
+}
+
+size_t icl_default_repeats(size_t rows, size_t most) {
+    const size_t repeats = MOST_HELD_OUT / rows;
+    return repeats < 1 ? 1 : repeats > most ? most : repeats;
+}

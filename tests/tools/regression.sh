@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# iclab predict without a run: what it prints and writes, rows without targets, and tables that are bad, odd or large:
+# each gives an answer of numbers or one line. Arguments: the command, the folders of recipes and data.
+set -uo pipefail
+ICLAB=$1
+data=$3
+export ICLAB_RECIPES=$2 ICLAB_DEVICE=cpu
+export OCL_ICD_VENDORS=/nowhere # no driver: none is needed
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+# objects KEY: the JSON objects of the last run that begin with this key.
+objects() {
+    grep "^{\"$1\":" "$work/out"
+}
+
+# number PREDICTOR KEY: of that predictor's object.
+number() {
+    sed -n "s/^{\"predictor\":\"$1\".*\"$2\":\\([^,}]*\\).*/\\1/p" "$work/out"
+}
+
+# predict DATA ARGUMENTS...
+predict() {
+    run predict --quiet --data "$@"
+}
+
+refuse() { # PATTERN NAME TEXT ARGUMENTS...
+    local pattern=$1 name=$2
+    printf '%b' "$3" >"$work/bad.csv"
+    shift 3
+    predict "$work/bad.csv" --target y "$@"
+    refused 2 "$pattern" "$name"
+    [[ $(grep -c . "$work/err") -eq 1 ]]
+    ok $? "  in one line"
+}
+
+# answers NAME TEXT ARGUMENTS...: the table is predicted, and every number of every predictor is one.
+answers() {
+    local name=$1
+    printf '%b' "$2" >"$work/odd.csv"
+    shift 2
+    predict "$work/odd.csv" --target y --json "$@"
+    expect 0 "$name"
+    [[ $(objects predictor | grep -c .) -eq 4 ]] && ! grep -qE 'null|nan|inf' < <(objects predictor)
+    ok $? "  with numbers of all predictors"
+}
+
+# ---- What is printed ----
+predict "$data/swiss.csv" --target Fertility
+expect 0 "swiss"
+grep -q 'swiss.csv: 47 rows with the target Fertility, 5 features$' "$work/out"
+ok $? "the first line says what was read"
+for predictor in mean ridge neighbours gaussian_process; do
+    grep -qE "^$predictor +47 +[0-9]" "$work/out"
+    ok $? "the table has the row $predictor"
+done
+grep -qE '^best: [a-z_]+' "$work/out" && [[ $(sed -n '/^feature /,/^$/p' "$work/out" | grep -c .) -eq 6 ]]
+ok $? "and the best, and a row for each feature"
+predict "$data/swiss.csv" --target Fertility --folds 47 --repeats 1 --json
+# The mean's error, computed apart from this program in rational arithmetic; the interval's share lies about 80 %: four
+# standard errors of 47 rows are .23.
+awk -v mean="$(number mean mse)" -v share="$(number ridge coverage_80)" 'BEGIN {
+    exit !(mean / 159.4347258979206 - 1 < 1e-10 && 1 - mean / 159.4347258979206 < 1e-10 && share > .57 && share < 1) }'
+ok $? "each row from the others: the error of the mean is $(number mean mse)"
+awk -v relative="$(number ridge relative_mse)" -v mse="$(number ridge mse)" -v mean="$(number mean mse)" 'BEGIN {
+    exit !(relative - mse / mean < 1e-12 && mse / mean - relative < 1e-12) }'
+ok $? "relative_mse is a quotient"
+OMP_NUM_THREADS=1 "$ICLAB" predict --quiet --data "$data/swiss.csv" --target Fertility --json >"$work/one"
+predict "$data/swiss.csv" --target Fertility --json
+same "$work/one" "$work/out" "one thread gives the same bits"
+code=0
+"$ICLAB" predict --quiet --data "$data/swiss.csv" --target Fertility >/dev/full 2>"$work/err" || code=$?
+expect 3 "results that cannot be written"
+
+# ---- What is written ----
+sed '3s/^[^,]*//; 7s/^[^,]*/NA/' "$data/swiss.csv" >"$work/gaps.csv"
+predict "$work/gaps.csv" --target Fertility
+refused 2 'gaps.csv:3: column 1 \(Fertility\): a missing value' "an empty target is an error"
+predict "$work/gaps.csv" --target Fertility --predict --json --out "$work/gaps"
+expect 0 "unless it is to be predicted"
+cp "$work/out" "$work/gaps.json"
+[[ $(objects file | grep -c .) -eq 2 ]] && grep -q '"line":3,"prediction":' < <(objects file | head -n 1)
+ok $? "one object for each, with its line"
+[[ $(grep -c . "$work/gaps/predictions.csv") -eq 3 && $(grep -c . "$work/gaps/heldout.csv") -eq 46 &&
+    -s $work/gaps/result.json && -s $work/gaps/report.html && -s $work/gaps/predicted.csv ]]
+ok $? "the folder has them, the held-out rows, the report and the picture's data"
+awk -F, 'NR > 1 && !($3 < $4 && $4 < $2 && $2 < $5 && $5 < $6) { exit 1 }' "$work/gaps/predictions.csv"
+ok $? "the intervals lie in each other about the prediction"
+grep -q 'the best predictor is' "$work/gaps/report.html" && grep -q 'Features that matter' "$work/gaps/report.html"
+ok $? "the report names the best predictor and the features"
+if command -v gnuplot >/dev/null; then
+    [[ -s $work/gaps/predicted.svg && -s $work/gaps/predicted.png ]] && grep -q yerrorbars "$work/gaps/predicted.gp"
+    ok $? "gnuplot drew predictions with bars over targets"
+else
+    echo "# gnuplot is not installed: its pictures are not tested"
+fi
+(head -n 1 "$data/swiss.csv" && sed -n '3p;7p' "$data/swiss.csv") | cut -d , -f 2- >"$work/new.csv"
+grep -v -e '^,' -e '^NA,' "$work/gaps.csv" >"$work/full.csv"
+predict "$work/full.csv" --target Fertility --new "$work/new.csv" --json
+expect 0 "rows of another file, without the target's column"
+same <(sed -n 's/^{"file":.*"prediction"/prediction/p' "$work/gaps.json") \
+    <(sed -n 's/^{"file":.*"prediction"/prediction/p' "$work/out") "are predicted the same"
+mkdir -p "$work/blocked/heldout.csv"
+predict "$data/swiss.csv" --target Fertility --out "$work/blocked"
+expect 3 "heldout.csv cannot be written"
+
+# ---- Bad tables ----
+refuse 'the target is the same in every row' "a constant target" 'a,y\n1,2\n2,2\n3,2\n4,2\n5,2\n'
+refuse 'the target is text \("u"\): expected a column of numbers' "a target of text" 'a,y\n1,u\n2,v\n3,u\n4,w\n5,u\n'
+refuse '0 rows with a target: expected at least 4' "a target that is missing everywhere" \
+    'a,y\n1,\n2,\n3,\n4,\n5,\n' --predict
+refuse 'column 2 \(y\): a missing value' "the same without --predict" 'a,y\n1,\n2,\n3,\n4,\n5,\n'
+refuse '1 row with a target: expected at least 4' "one row" 'a,y\n1,2\n'
+refuse 'no column beside the target' "no feature" 'y\n1\n2\n3\n4\n5\n'
+refuse '"inf".*expected' "an infinite feature" 'a,y\n1,2\n2,3\ninf,5\n4,4\n5,7\n'
+refuse '"-Infinity".*expected' "an infinite target" 'a,y\n1,2\n2,3\n3,-Infinity\n4,4\n5,7\n'
+refuse '1e400.*expected' "a number that no double holds" 'a,y\n1,2\n2,3\n1e400,5\n4,4\n5,7\n'
+refuse 'too large a number "1e101": expected magnitudes up to 1e100' "a number whose square could not be summed" \
+    'a,y\n1,2\n2,3\n1e101,5\n4,4\n5,7\n'
+refuse '5 rows with a target for 6 folds.*--folds 5' "more folds than rows" 'a,y\n1,2\n2,3\n3,5\n4,4\n5,7\n' --folds 6
+refuse '--prompts without a model of linear regression: expected such a RUN' "prompts without a model" 'a,y\n1,2\n' --prompts 3
+refuse '--inputs without a model of linear regression: expected such a RUN' "inputs without a model" 'a,y\n1,2\n' --inputs whitened
+refuse '--device without RUN: expected a run' "a device without a model" 'a,y\n1,2\n' --device ref
+refuse '--gemm without RUN: expected a run' "products without a model" 'a,y\n1,2\n' --gemm native
+refuse '--precision without RUN: expected a run' "a precision without a model" 'a,y\n1,2\n' --precision bf16
+refuse '--fast-math without RUN: expected a run' "fast arithmetic without a model" 'a,y\n1,2\n' --fast-math
+{
+    seq -s , -f 'x%.0f' 501 | sed 's/$/,y/'
+    for row in 1 2 3 4 5; do
+        seq -s , "$row" "$row" $((501 * row)) | sed "s/\$/,$((row * row % 4))/"
+    done
+} >"$work/wide.csv"
+predict "$work/wide.csv" --target y
+refused 2 '501 features: expected at most 500; --columns and --exclude' "501 features"
+
+# ---- Odd tables ----
+answers "more features than rows" \
+    'a,b,c,d,e,f,y\n1,5,2,7,3,1,4\n2,3,9,1,4,4,6\n8,1,3,2,2,5,3\n4,4,1,8,7,3,9\n5,9,6,3,1,2,2\n'
+answers "rows that are all the same, but for one" 'a,y\n1,2\n1,2\n1,2\n1,2\n1,2\n1,2\n2,3\n'
+answers "the same features in every row, as asked for" 'a,y\n1,2\n1,4\n1,3\n1,7\n1,5\n1,1\n' --columns a
+answers "a column of huge numbers" 'a,b,y\n1e99,1,2\n-9e99,2,4\n3e98,3,5\n1e97,4,7\n2e99,5,9\n-1e99,6,13\n'
+answers "a column of tiny differences" \
+    'a,b,y\n1,1,2\n1.000000000000001,2,4\n1,3,5\n1,4,7\n1,5,9\n1.000000000000002,6,13\n'
+answers "huge targets" 'a,y\n1,1e99\n2,3e99\n3,4e99\n4,8e99\n5,9e99\n6,7e99\n'
+answers "columns that say the same" 'a,b,y\n1,2,2\n2,4,4\n3,6,5\n4,8,7\n5,10,9\n6,12,13\n'
+answers "semicolons, decimal commas and a missing feature" \
+    'a;b;y\n1,5;2;2\n2,5;;4\n3,5;6;5\n4,5;8;7\n5,5;9;9\n6,5;2;13\n' --impute median
+printf 'a\n1e50\n' >"$work/far.csv"
+printf 'a,y\n1,2\n2,3\n3,5\n4,6\n5,7\n6,9\n' >"$work/line.csv"
+predict "$work/line.csv" --target y --new "$work/far.csv" --json
+grep -qx '{"note":"1 of 1 predictions for new rows lie far outside the labels, 2 to 9: .*"}' < <(objects note)
+ok $? "a row far away is said to be one"
+
+# ---- A model of tables ----
+run train tables-quick --set task.d=5 --set task.n=12 --set model.layers=1 --set model.width=16 --set model.key_width=7 \
+    --set model.value_width=8 --set model.heads=2 --set train.batch=2 --set train.warmup=0 --set eval.every=0 \
+    --set eval.sequences=4 --steps 2 --quiet --out "$work/tables"
+expect 0 "a model of tables, barely trained"
+run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --repeats 1 --json
+expect 0 "predicts beside the others"
+[[ $(objects predictor | grep -c .) -eq 5 ]] && ! grep -qE 'null|nan|inf' < <(objects predictor) &&
+    grep -q '^{"predictor":"model","rows":47,' "$work/out"
+ok $? "  with a row of its own"
+run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --out "$work/modelled"
+expect 0 "  in a report, too"
+grep -q '^model  *47 ' "$work/out" && grep -q '>model<' "$work/modelled/report.html"
+ok $? "  where it has its row"
+run predict "$work/tables" --quiet --data "$data/states.csv" --target 'Life Exp'
+grep -qx 'the model is left out: it takes at most 5 features, not 7' "$work/out" && ! grep -q '^model ' "$work/out"
+ok $? "a table of too many features does without it, and says so"
+run predict "$work/tables" --data "$data/swiss.csv" --target Fertility --prompts 3
+refused 2 '--prompts without a model of linear regression' "it has no prompts"
+
+# ---- A large table ----
+awk 'BEGIN { print "a,b,y"; for (i = 1; i <= 100000; i++) { a = i * 7919 % 1009 / 1009; b = i * 104729 % 997 / 997
+    print a "," b "," 3 * a + (i * 15485863 % 991) / 991 } }' >"$work/large.csv"
+predict "$work/large.csv" --target y --folds 2 --context 60
+expect 0 "100,000 rows"
+grep -qE '^ridge +100000 ' "$work/out" && grep -qE '^gaussian_process +60 ' "$work/out" &&
+    grep -qx 'neighbours, gaussian_process learned from 60 random rows of 100000' "$work/out"
+ok $? "the table says who learned from how many"
+finish

@@ -1,0 +1,39 @@
+/* Tables that predictions are made from: what was done to them, and rows written as theirs are. */
+#ifndef ICLAB_TOOLS_PREPARATION_H
+#define ICLAB_TOOLS_PREPARATION_H
+
+#include "command.h"
+#include "iclab/table.h"
+#include "iclab/text.h"
+
+typedef struct prepared_tables {
+    const icl_table *table;
+    const icl_table *fresh; /* the table of the rows to predict; NULL: the same */
+    const char *fill;       /* the rule that filled missing features in; NULL: none was missing */
+} prepared_tables;
+
+/* Prints a line for each step. */
+void print_preparation(const prepared_tables *prepared);
+
+/* Adds to the result the tables "preparation" and "omitted". */
+icl_status keep_preparation(const prepared_tables *prepared, result_writer *keep, icl_error *error);
+
+/* Writes preparation.csv and omitted.csv, each if it has a row. */
+icl_status write_preparation(const prepared_tables *prepared, const char *folder, icl_error *error);
+
+/* ---- Rows as the table has them ---- */
+
+/* Adds a field, in quotes if it holds the separator. */
+icl_status table_add_word(const icl_table *table, const char *word, icl_text *text, icl_error *error);
+
+/* Adds the number of a line, with which a row begins. */
+icl_status table_add_line(const icl_table *table, size_t line, icl_text *text, icl_error *error);
+
+/* Adds a separator and a number with the table's decimal mark; nothing for NaN. */
+icl_status table_add_number(const icl_table *table, double value, icl_text *text, icl_error *error);
+
+/* Adds `count` of them, and ends the row. */
+icl_status table_add_numbers(const icl_table *table, const double *values, size_t count, icl_text *text,
+                             icl_error *error);
+
+#endif

@@ -1,0 +1,168 @@
+"""A table's target predicted without a trained run: the methods, held-out errors and intervals of `iclab predict`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from typing import Any, Sequence
+
+import numpy
+
+from . import _arguments as arguments
+from . import _library as library
+from ._devices import Device, Handle, open_device
+from .errors import InputError
+from .prediction import Rows
+from .tables import Table
+
+INTERVALS = ("low_80", "low_50", "high_50", "high_80")
+
+
+def method_names() -> list[str]:
+    """What predicts, the mean first."""
+    count = library.constants["ICL_METHODS"]
+    return [library.words(library.function("icl_method_name")(i)) for i in range(count)]
+
+
+class Regression(Table):
+    """A row for each one asked for: `prediction` and the intervals low_80 to high_80, low_50 to high_50 of the method
+    `best`, then the prediction of each method. `scores` has errors on held-out rows and the share of targets in the
+    intervals, `held_out` the held-out predictions, `importances` what permuting a feature adds to the best method's
+    relative_mse; all three are empty where none were asked for."""
+
+    best: str
+    scores: Table
+    held_out: Table
+    importances: Table
+
+
+def _methods(methods: str | Sequence[str] | None) -> int:
+    """A bit for each; 0 for all of them."""
+    known = method_names()
+    bits = 0
+    for method in [methods] if isinstance(methods, str) else methods or []:
+        if method not in known:
+            raise InputError(f"methods: {method!r}: expected {', '.join(known)}")
+        bits |= 1 << known.index(method)
+    return bits
+
+
+def regress(
+    features: Any,
+    targets: Any,
+    fresh: Any = None,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    device: str | Device | None = None,
+    methods: str | Sequence[str] | None = None,
+    held_out: bool = True,
+    importances: bool = True,
+    folds: int = 0,
+    repeats: int = 0,
+    context: int = 0,
+    seed: int = 1,
+) -> Regression:
+    """Predicts rows `fresh`, or those whose target is NaN, from all others, with intervals, by each of `methods` (all
+    of them unless named). `best` is the one of the least held-out error; without held-out rows the last that is named.
+    Methods but mean and ridge learn from at most `context` rows (0: 500). `model` is the folder of a run of
+    task.family = tables, whose model then predicts on `device` as one more method, "model"."""
+    labelled = Rows(features, targets)
+    return regress_rows(
+        labelled,
+        None if fresh is None else Rows(fresh, like=labelled),
+        model=model,
+        device=device,
+        methods=methods,
+        held_out=held_out,
+        importances=importances,
+        folds=folds,
+        repeats=repeats,
+        context=context,
+        seed=seed,
+    )
+
+
+def regress_rows(
+    labelled: Rows,
+    fresh: Rows | None,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    device: str | Device | None = None,
+    methods: str | Sequence[str] | None = None,
+    held_out: bool = True,
+    importances: bool = True,
+    folds: int = 0,
+    repeats: int = 0,
+    context: int = 0,
+    seed: int = 1,
+) -> Regression:
+    """The work of regress, for rows that stay from call to call."""
+    most_rows, stop = library.constants["ICL_TABLE_MAX_ROWS"], ctypes.c_int(0)
+    opened = None if model is None else open_device(device)
+    params = library.struct(
+        "icl_regression_params",
+        table=ctypes.addressof(labelled.table),
+        fresh=None if fresh is None else ctypes.addressof(fresh.table),
+        model=None if model is None else library.encoded(model),
+        backend=None if opened is None else opened.pointer,
+        methods=_methods(methods),
+        folds=arguments.count("folds", folds, 2, most_rows, default=True),
+        repeats=arguments.count("repeats", repeats, 1, 10000, default=True),
+        context=arguments.count("context", context, 1, most_rows, default=True),
+        seed=arguments.seed("seed", seed),
+        without_held_out=not held_out,
+        without_importance=not importances,
+        without_options=True,
+        stop=ctypes.addressof(stop),
+    )
+    handle = Handle("icl_regression_outcome_destroy")
+    with opened or contextlib.nullcontext():
+        library.call_until(stop, "icl_regress", ctypes.byref(params), handle.slot)
+    return _read(library.at("icl_regression_outcome", handle.pointer.value or 0), labelled)
+
+
+def _forecasts(address: int | None, rows: int) -> dict[str, numpy.ndarray[Any, Any]]:
+    """A copy of [rows][ICL_METHODS] forecasts: an array [rows, methods] for each member."""
+    methods = library.constants["ICL_METHODS"]
+    members = [field[0] for field in library.declared.struct("icl_forecast")._fields_]
+    values = numpy.empty((0, methods, len(members)))
+    if address and rows > 0:
+        count = rows * methods * len(members)
+        values = numpy.array((ctypes.c_double * count).from_address(address)).reshape(rows, methods, len(members))
+    return {member: values[:, :, i] for i, member in enumerate(members)}
+
+
+def _table(address: int | None, rows: int, best: int, ran: list[int]) -> dict[str, Any]:
+    names, found = method_names(), _forecasts(address, rows)
+    columns = {"prediction": found["mean"][:, best], **{name: found[name][:, best] for name in INTERVALS}}
+    return {**columns, **{names[i]: found["mean"][:, i] for i in ran}}
+
+
+def _read(outcome: Any, labelled: Rows) -> Regression:
+    names = method_names()
+    ran = [i for i in range(len(names)) if outcome.methods >> i & 1]
+    made = Regression(_table(outcome.forecasts, outcome.predicted, outcome.best, ran))
+    made.best = names[outcome.best]
+    made.held_out = Table(_table(outcome.heldout, outcome.labelled if outcome.heldout else 0, outcome.best, ran))
+    columns = ("mse", "se", "relative_mse", "minus_best", "minus_best_se", "coverage_50", "coverage_80")
+    made.scores = Table.from_rows(
+        [
+            {"predictor": names[i], **{column: getattr(outcome.scores[i], column) for column in columns}}
+            for i in ran
+            if outcome.heldout
+        ],
+        f"{outcome.labelled} rows held out in {outcome.folds} parts, {outcome.repeats} times" * bool(outcome.heldout),
+    )
+    features = outcome.features if outcome.importances else 0
+    count = 2 * features
+    values = numpy.array((ctypes.c_double * count).from_address(outcome.importances)) if count else numpy.empty(0)
+    known = labelled.names if labelled.names is not None else range(1, features + 1)
+    made.importances = Table(
+        {
+            "feature": [str(name) for name in known][:features],
+            "importance": values.reshape(-1, 2)[:, 0],
+            "se": values.reshape(-1, 2)[:, 1],
+        }
+    )
+    return made
