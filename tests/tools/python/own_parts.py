@@ -101,6 +101,24 @@ def check_training(task, work):
     return run
 
 
+def check_predictor(work):
+    """A function stands beside the library's predictors, for tasks of its shape."""
+    keys = {"task.d": 3, "task.n": 6, "model.layers": 1, **{key: SMALL[key] for key in SMALL if key[0] != "m"}}
+    iclab.Predictor("last-label", lambda batch: batch.inputs[:, -2, -1:], iclab.task_shape(keys))
+    run = iclab.train(keys, device="cpu", steps=2, out=f"{work}/judged-by", evaluate=False,
+                      eval__predictors="last-label,ols", eval__fit_sequences=10)
+    rows = run.evaluate(device="cpu")
+    batch = iclab.sample(run.recipe, 2048, purpose="evaluation")
+    expected = ((batch.inputs[:300, -2, -1] - batch.targets[:300, 0, 0]) ** 2).mean()
+    # Differences and means of floats, against sums in double precision.
+    ok({*rows["predictor"]} == {"model", "last-label", "ols"}
+       and abs(rows.row("last-label")["mse"] - expected) <= 2.0**-16 * expected,
+       f"a predictor for regression: {rows.row('last-label')['mse']:.6g}", rows, expected)
+    ok("last-label" in run.evaluate(device="cpu", eval__predictors="all")["predictor"], "all takes it, too")
+    other = run.evaluate(device="cpu", n=7, eval__predictors="all")
+    ok("last-label" not in other["predictor"], "it does not answer a task of another shape")
+
+
 def check_threads(work):
     """Two trainings at once, on two devices: each with the bits that it has alone."""
     alone = {}
@@ -470,6 +488,7 @@ def main():
         task = make_task()
         check_drawing(task)
         check_training(task, work)
+        check_predictor(work)
         check_threads(work)
         check_draws_ahead(work)
         check_failures(work)
