@@ -359,7 +359,7 @@ class Sequence:
         else:
             embedded = inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
         embedded = self.add_positions(embedded, own, xp)
-        self.labels = inputs[:, None, :, -1:] if not is_symbols else None
+        self.labels = None if int(self.shape["symbols"]) > 0 else inputs[:, None, :, -1:]
         z = embedded
         for loop in range(int(self.about["loops"])):
             z = z + embedded if loop > 0 and self.about["injection"] == "true" else z
