@@ -101,6 +101,24 @@ def check_training(task, work):
     return run
 
 
+def check_predictor(work):
+    """A function stands beside the library's predictors, for tasks of its shape."""
+    keys = {"task.d": 3, "task.n": 6, "model.layers": 1, **{key: SMALL[key] for key in SMALL if key[0] != "m"}}
+    iclab.Predictor("last-label", lambda batch: batch.inputs[:, -2, -1:], iclab.task_shape(keys))
+    run = iclab.train(keys, device="cpu", steps=2, out=f"{work}/judged-by", evaluate=False,
+                      eval__predictors="last-label,ols", eval__fit_sequences=10)
+    rows = run.evaluate(device="cpu")
+    batch = iclab.sample(run.recipe, 2048, purpose="evaluation")
+    expected = ((batch.inputs[:300, -2, -1] - batch.targets[:300, 0, 0]) ** 2).mean()
+    # Differences and means of floats, against sums in double precision.
+    ok({*rows["predictor"]} == {"model", "last-label", "ols"}
+       and abs(rows.row("last-label")["mse"] - expected) <= 2.0**-16 * expected,
+       f"a predictor for regression: {rows.row('last-label')['mse']:.6g}", rows, expected)
+    ok("last-label" in run.evaluate(device="cpu", eval__predictors="all")["predictor"], "all takes it, too")
+    other = run.evaluate(device="cpu", n=7, eval__predictors="all")
+    ok("last-label" not in other["predictor"], "it does not answer a task of another shape")
+
+
 def check_threads(work):
     """Two trainings at once, on two devices: each with the bits that it has alone."""
     alone = {}
@@ -171,6 +189,27 @@ def check_failures(work):
                  "a predictor of another shape"):
         iclab.train({"task.family": "judged", "model.family": "sequence"}, device="cpu", steps=1, out=f"{work}/judged",
                     **SMALL)
+
+
+def check_process():
+    """Draws leave no memory behind, and a process that was forked draws, too."""
+
+    def wide(random, size):
+        return {"inputs": random.standard_normal((size, 100, 4)), "targets": numpy.zeros(size)}
+
+    iclab.Task(wide, iclab.TaskShape(100, inputs=4, first_scored=99))
+    held = []
+    for count in (20, 120):
+        for step in range(count):
+            batch = iclab.sample({"task.family": "wide"}, 256, step=step)  # 400 KiB
+        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1]) if sys.platform == "linux" else 0
+        held.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+    ok(held[1] - held[0] < 20, f"100 further draws of 0.4 MiB: {held[0]:.0f} MiB held, then {held[1]:.0f}")
+    child = os.fork()
+    if child == 0:
+        same = iclab.sample({"task.family": "wide"}, 256, step=119).inputs == batch.inputs
+        os._exit(0 if same.all() else 1)
+    ok(os.waitpid(child, 0)[1] == 0, "a process that was forked draws the same")
 
 
 def changed(name, change):
@@ -258,6 +297,106 @@ def check_mixer(work):
     ok(trained[0].keys() == trained[1].keys() and apart <= 2.0**-23 * 4 < moved,
        f"and learns what it does: moved by {moved:.1e}, apart by {apart:.1e}")
     return keys
+
+
+def check_layers(keys, work):
+    """Blocks whose parameters have other names."""
+
+    def named(block):
+        return {"first" if block.layer == 0 else "second": iclab.Matrix(block.width, block.width),
+                "gain": iclab.Constants(block.width, 1 + block.layer)}
+
+    def mix(own, x):
+        return x @ own["first" if own.block.layer == 0 else "second"] * own["gain"]
+
+    iclab.Mixer("layered", mix, named)
+    run = iclab.train({**keys, "model.mixer": "layered", "model.layers": 2, "train.learning_rate": 1e-9}, device="ref",
+                      steps=1, out=f"{work}/layered", evaluate=False)
+    own = {name[6:]: values for name, values in run.parameters.items() if ".mixer." in name}
+    ok({*own} == {"0.mixer.first", "0.mixer.gain", "1.mixer.second", "1.mixer.gain"}
+       and abs(own["1.mixer.gain"] - 2).max() < 1e-6 and own["0.mixer.gain"].shape == (8,),
+       f"each block has parameters of its own: {', '.join(own)}")
+
+
+def softmax(scores):
+    shares = numpy.exp(scores - scores.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+def delta_rule(q, k, v, beta, decay):
+    state, outs = numpy.zeros((*k.shape[:2], k.shape[3], v.shape[3])), []
+    for t in range(q.shape[2]):
+        state = numpy.exp(decay[:, :, t, :, None]) * state
+        held = numpy.einsum("bhm,bhmn->bhn", k[:, :, t], state)
+        state = state + numpy.einsum("bhm,bhn->bhmn", beta[:, :, t] * k[:, :, t], v[:, :, t] - held)
+        outs.append(2 * numpy.einsum("bhm,bhmn->bhn", q[:, :, t], state))
+    return numpy.stack(outs, 2)
+
+
+def check_values():
+    """Each function, and what it hands on, by NumPy; in double precision, in which sums of ten terms and functions are
+    right to 2^-40 of the largest value."""
+    random = numpy.random.default_rng(6)
+    x, y, near = random.standard_normal((3, 2, 5, 4))
+    heads = [random.standard_normal((2, 2, 5, 4)) for _ in range(3)]
+    beta, decay = random.random((2, 2, 5, 1)), -random.random((2, 2, 5, 4))
+    gain, table, symbols = near[0, 0], near[0], numpy.array([[3, 0, 1]])
+    hidden, lag = numpy.triu(numpy.ones((5, 5)), 1) > 0, numpy.subtract.outer(range(5), range(5))
+    scores = x @ y.swapaxes(1, 2)
+    mean, root = x.mean(-1, keepdims=True), numpy.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+    half = numpy.arange(5)[:, None] * 100.0 ** -numpy.array([0, 0.5])
+    a, b = x[..., :2], x[..., 2:]
+    rows = (
+        ("exp", tape.exp, (x,), numpy.exp(x)),
+        ("log", tape.log, (x**2,), numpy.log(x**2)),
+        ("tanh", tape.tanh, (x,), numpy.tanh(x)),
+        ("sigmoid", tape.sigmoid, (x,), 1 / (1 + numpy.exp(-x))),
+        ("relu", tape.relu, (x,), numpy.maximum(x, 0)),
+        ("softplus", tape.softplus, (x,), numpy.log1p(numpy.exp(x))),
+        ("silu", tape.silu, (x,), x / (1 + numpy.exp(-x))),
+        ("gelu", tape.gelu, (x,), x / (1 + numpy.exp(-numpy.sqrt(8 / numpy.pi) * (x + 0.044715 * x**3)))),
+        ("sin", tape.sin, (x,), numpy.sin(x)),
+        ("cos", tape.cos, (x,), numpy.cos(x)),
+        ("maximum", tape.maximum, (x, y), numpy.maximum(x, y)),
+        ("minimum", lambda v: tape.minimum(v, 0.5), (x,), numpy.minimum(x, 0.5)),
+        ("powers", lambda v: (v**2) ** 0.5 + v**1 - v**-1, (x,), abs(x) + x - 1 / x),
+        ("numbers", lambda v: 3 - (2 * v + 1) / 4 - 1 / v, (x,), 3 - (2 * x + 1) / 4 - 1 / x),
+        ("reductions", lambda v: v.max(-1) - v.sum((0, 1)) + v.mean(), (x,),
+         x.max(-1, keepdims=True) - x.sum((0, 1), keepdims=True) + x.mean()),
+        ("slices", lambda v: v[1:, 1:3][..., -1] * v[0, 1:3, :1].detach(), (x,), x[1:, 1:3, -1:] * x[:1, 1:3, :1]),
+        ("filled", lambda v: v * tape.filled(v, (5, 1), 3), (x,), 3 * x),
+        ("matmul", lambda v, w: tape.matmul(v, w.swap_axes(1, 2), 0.5), (x, y), scores / 2),
+        ("softmax attention", tape.attention, (x, y, near),
+         softmax(numpy.where(hidden, -numpy.inf, scores / 2)) @ near),
+        ("in both directions", lambda *v: tape.attention(*v, causal=False, scale=1), (x, y, near),
+         softmax(scores) @ near),
+        ("a window", lambda *v: tape.attention(*v, window=2), (x, y, near),
+         softmax(numpy.where((lag < 0) | (lag > 1), -numpy.inf, scores / 2)) @ near),
+        ("linear attention", lambda *v: tape.attention(*v, kind="linear", scale=3), (x, y, near),
+         3 * numpy.where(hidden, 0, scores) @ near),
+        ("recurrence", lambda q, k, v, s, d: tape.recurrence(q, k, v, beta=s, decay=d, delta=True, scale=2),
+         (*heads, beta, decay), delta_rule(*heads, beta, decay)),
+        ("other keys", lambda q, k, v, r, w: tape.recurrence(q, k, v, read_key=r, write_key=w, delta=True, scale=2),
+         (*heads, heads[1], heads[1]), delta_rule(*heads, beta**0, 0 * decay)),
+        ("from rows", lambda q, k, v: tape.recurrence(q, k, v, from_rows=True), heads,
+         numpy.where(hidden, 0, heads[0] @ heads[2].swapaxes(2, 3)) @ heads[1]),
+        ("convolve", tape.convolve, (x, y[0, :2]),
+         x * y[0, 1] + numpy.pad(x, ((0, 0), (1, 0), (0, 0)))[:, :5] * y[0, 0]),
+        ("rotate", lambda v: tape.rotate(v, 100), (x,),
+         numpy.concatenate([a * numpy.cos(half) - b * numpy.sin(half), a * numpy.sin(half) + b * numpy.cos(half)], -1)),
+        ("rms", lambda v, g: tape.normalize(v, gain=g), (x, gain), x / root * gain),
+        ("layer norm", lambda v, s: tape.normalize(v, "layer", shift=s), (x, gain),
+         (x - mean) / numpy.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5) + gain),
+        ("unit", lambda v: tape.normalize(v, "unit", epsilon=0), (x,), x / numpy.sqrt((x**2).sum(-1, keepdims=True))),
+        ("look up", tape.look_up, (table, symbols), table[symbols]),
+        ("cross-entropy", tape.cross_entropy, (table[:3], symbols[0][:, None]),
+         -numpy.log(numpy.take_along_axis(softmax(table[:3]), symbols[0][:, None], -1))),
+        ("concatenate", lambda *v: tape.concatenate(v, 1), (x, y), numpy.concatenate([x, y], 1)),
+    )
+    for name, formula, arrays, expected in rows:
+        value = tape.value(formula, *arrays, device="ref")
+        ok(value.shape == expected.shape and abs(value - expected).max() <= 2.0**-40 * abs(expected).max(),
+           f"{name} is that of NumPy", value.shape, expected.shape, abs(value - expected).max())
 
 
 def check_slopes():
@@ -349,13 +488,18 @@ def main():
         task = make_task()
         check_drawing(task)
         check_training(task, work)
+        check_predictor(work)
         check_threads(work)
         check_draws_ahead(work)
         check_failures(work)
+        check_process()
         check_refusals(work)
         check_renewed()
+        check_values()
         check_slopes()
-        check_mixer_failures(check_mixer(work), work)
+        keys = check_mixer(work)
+        check_layers(keys, work)
+        check_mixer_failures(keys, work)
         check_data(work)
 
 

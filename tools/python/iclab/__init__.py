@@ -25,6 +25,7 @@ from .experiments import Evaluations, Inspection, Sweep, evaluate_over, generate
 from .models import convert, load, module, save, state_dict
 from .mixers import Block, Constants, Matrix, Mixer, Pass
 from .own_data import task_of_data
+from .own_predictors import Predictor
 from .own_tasks import Task
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
@@ -64,6 +65,7 @@ __all__ = [
     "OutOfMemoryError",
     "Pass",
     "Prediction",
+    "Predictor",
     "Progress",
     "Recipe",
     "Regression",

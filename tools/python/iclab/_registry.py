@@ -6,6 +6,7 @@ in a new registry; old ones stay, because recipes and models hold on to them."""
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import pathlib
 import re
@@ -22,7 +23,7 @@ class Family(Protocol):
     """What can be registered."""
 
     name: str
-    kind: str  # "task" or "mixer"
+    kind: str  # "task", "mixer" or "predictor"
     struct: Any  # the library's description, which is borrowed
 
     def source(self) -> str:
@@ -84,6 +85,18 @@ def write_sources(folder: pathlib.Path, task: str, mixers: str) -> None:
         parts = [f"# ---- {family.kind} {family.name} ----\n\n{family.source()}" for family in found]
         about = "# The functions of Python that this run was trained with, as they were written. Nothing reads this.\n"
         (folder / SOURCES).write_text("\n".join([about, *parts]), encoding="utf-8")
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """A function as it is written."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return f"# {function!r}: its source is in no file\n"
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(function).parameters)
 
 
 # ---- Calls from the library ----

@@ -11,7 +11,6 @@ from . import _arguments as arguments
 from . import _library as library
 from . import _registry as registry
 from .errors import InputError
-from .own_tasks import source_of
 from .recipes import known_key
 from .tape import Variable
 
@@ -116,7 +115,7 @@ class Mixer:
         return f"<iclab mixer {self.name}>"
 
     def source(self) -> str:
-        return source_of(self._parameters) + "\n" + source_of(self._mix)
+        return registry.source_of(self._parameters) + "\n" + registry.source_of(self._mix)
 
     def _on_create(self, _: int, at: int, builder: int) -> None:
         raw = library.at("icl_mixer_block", at)

@@ -8,7 +8,8 @@ import numpy
 
 from . import _arguments as arguments
 from .errors import InputError
-from .own_tasks import Array, Predictor, Task
+from .own_predictors import Function
+from .own_tasks import Array, Task
 from .tasks import TaskShape
 
 
@@ -19,7 +20,7 @@ def task_of_data(
     name: str = "data",
     length: int = 64,
     held_out: float = 0.1,
-    predictors: Mapping[str, Predictor] | None = None,
+    predictors: Mapping[str, Function] | None = None,
 ) -> Task:
     """A task of sequences that are there.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import inspect
 from typing import Any, Callable, Mapping, Sequence, Union
 
 import numpy
@@ -14,11 +13,11 @@ from . import _library as library
 from . import _registry as registry
 from . import _tensors as tensors
 from .errors import InputError
+from .own_predictors import Function, copied, fitted, predicting
 from .tasks import Batch, TaskShape
 
 Array = numpy.ndarray[Any, Any]
 Drawn = Union[Mapping[str, Any], Sequence[Any], Batch]
-Predictor = Callable[[Batch], Any]
 
 _PURPOSES = ("training", "evaluation", "fitting")
 _LOSSES = ("squared error", "cross-entropy", "logistic")
@@ -56,12 +55,12 @@ class Task:
         shape: TaskShape | Mapping[str, Any],
         *,
         name: str | None = None,
-        predictors: Mapping[str, Predictor] | None = None,
+        predictors: Mapping[str, Function] | None = None,
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         arguments.function("sample", sample)
         self._sample = sample
-        self._takes_purpose = "purpose" in inspect.signature(sample).parameters
+        self._takes_purpose = "purpose" in registry.parameters_of(sample)
         self.shape = shape if isinstance(shape, TaskShape) else TaskShape(**shape)
         self.recipe = dict(recipe or {})
         self.predictors = dict(predictors or {})
@@ -82,7 +81,7 @@ class Task:
         return f"<iclab task {self.name}: {self.shape}>"
 
     def source(self) -> str:
-        return "\n".join(map(source_of, [self._sample, *self.predictors.values()]))
+        return "\n".join(map(registry.source_of, [self._sample, *self.predictors.values()]))
 
     # ---- Drawing ----
 
@@ -119,7 +118,7 @@ class Task:
         return Batch(found["inputs"], found["targets"], found.get("weights"), sides, shape)
 
     def _expect(self, found: dict[str, Array], name: str, shape: tuple[int, ...]) -> None:
-        found[name] = _fitted(f"{self.name}: {name}", found[name], shape)
+        found[name] = fitted(f"{self.name}: {name}", found[name], shape)
 
     def _check_sides(self) -> None:
         most = min(library.constants["ICL_MAX_SIDES"], 8 - _KEPT)
@@ -169,72 +168,31 @@ class Task:
         batch = self.draw(values.size, _PURPOSES[purpose], seed, step)
         if (batch.weights is not None) != self._has_weights or {*map(str.encode, batch.sides)} != {*self._sides}:
             raise InputError("sample returned other arrays than in its first call: expected the same names")
-        _copy(values.inputs, batch.inputs)
-        _copy(values.targets, batch.targets)
+        copied(values.inputs, batch.inputs)
+        copied(values.targets, batch.targets)
         if batch.weights is not None:
-            _copy(values.weights, batch.weights)
+            copied(values.weights, batch.weights)
         for place, (name, extents) in enumerate(self._sides.items()):
             side = batch.sides[name.decode()]
             if side.shape[1:] != extents:
                 raise InputError(f"{name.decode()} of shape {list(side.shape)}: expected [B, {extents}]")
-            _copy(values.sides[place], side)
+            copied(values.sides[place], side)
 
     def _references(self) -> int:
         """The predictors as the library has them, ended by one without a name."""
         array = (library.declared.struct("icl_reference_predictor") * (len(self.predictors) + 1))()
         for place, (name, predictor) in enumerate(self.predictors.items()):
-            arguments.function(f"predictors[{name!r}]", predictor)
             array[place].name = name.encode()
             call = registry.callback(
-                "icl_reference_predictor", "predict", f"predictor {name}", self._predicting(name, predictor)
+                "icl_reference_predictor", "predict", f"predictor {name}", predicting(predictor, self.shape)
             )
             array[place].predict = library.address_of(call)
             self._kept.append(call)
         self._kept.append(array)
         return ctypes.addressof(array)
 
-    def _predicting(self, name: str, predictor: Predictor) -> Callable[[int, int, int], None]:
-        def predict(_: int, at: int, outputs: int) -> None:
-            shown = library.at("icl_shown_sequences", at)
-            batch = self._shown(library.at("icl_batch", shown.batch), shown.count)
-            found = arguments.numbers("outputs", predictor(batch))
-            expected = (shown.count, self.shape.scored, self.shape.outputs)
-            _copy(outputs, _fitted("outputs", found, expected), ctypes.c_double)
-
-        return predict
-
-    def _shown(self, batch: Any, count: int) -> Batch:
-        def values(tensor: Any) -> Array:
-            return tensors.read(tensor, False)[:count]
-
-        inputs = values(batch.inputs)
-        sides = {library.words(side.name): values(side.tensor) for side in batch.sides[: batch.side_count]}
-        return Batch(
-            inputs.astype(numpy.int64) if self.shape.symbols else inputs,
-            values(batch.targets),
-            values(batch.weights) if batch.weights.buffer else None,
-            sides,
-            self.shape,
-        )
-
 
 # ---- Small functions ----
-
-
-def source_of(function: Callable[..., Any]) -> str:
-    """A function as it is written."""
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return f"# {function!r}: its source is in no file\n"
-
-
-def _fitted(name: str, values: Array, shape: tuple[int, ...]) -> Array:
-    """An array of this shape, whose axes of one element, but for the first, may have been left out."""
-    kept = [(shape[0], *axes) for axes in (shape[1:], shape[1:-1], [n for n in shape[1:] if n > 1])]
-    if values.shape not in kept or values.size != numpy.prod(shape):
-        raise InputError(f"{name} of shape {list(values.shape)}: expected {list(shape)}")
-    return values.reshape(shape)
 
 
 def _check_symbols(name: str, values: Array, count: int) -> None:
@@ -242,9 +200,3 @@ def _check_symbols(name: str, values: Array, count: int) -> None:
         raise InputError(f"{name} from {values.min()} to {values.max()}: expected symbols from 0 to {count - 1}")
     if values.dtype.kind == "f" and (values != numpy.floor(values)).any():
         raise InputError(f"{name}: expected whole numbers from 0 to {count - 1}")
-
-
-def _copy(address: int, values: Array | None, kind: Any = ctypes.c_float) -> None:
-    """Writes an array to memory of the library that has room for it."""
-    assert values is not None
-    numpy.ctypeslib.as_array((kind * values.size).from_address(address))[:] = values.reshape(-1)

@@ -395,14 +395,25 @@ def concatenate(parts: Sequence[Variable], axis: int = -1) -> Variable:
     return _finish(first._tape, made)
 
 
-# ---- Gradients ----
+# ---- Values and gradients ----
+
+
+def value(function: Callable[..., Variable], *arrays: Any, device: str | Device | None = None) -> Array:
+    """A formula of these arrays, of any shape; the formula is called with a Variable for each."""
+    return _run(function, arrays, device, with_slopes=False)[0]
 
 
 def gradient(
     function: Callable[..., Variable], *arrays: Any, device: str | Device | None = None
 ) -> tuple[Array, list[Array]]:
-    """The value of a formula of these arrays, and the gradients of the mean of its elements: doubles on "ref", else
-    floats. The formula is called with a Variable for each array."""
+    """The value of a formula of these arrays, of one element or one for each sequence, [B, 1, 1], and the gradients of
+    their mean: doubles on "ref", else floats. The formula is called with a Variable for each array."""
+    return _run(function, arrays, device, with_slopes=True)
+
+
+def _run(
+    function: Callable[..., Variable], arrays: Sequence[Any], device: str | Device | None, with_slopes: bool
+) -> tuple[Array, list[Array]]:
     opened = open_device(device)
     kind = numpy.float64 if opened.is_double else numpy.float32
     values = [numpy.require(arguments.numbers("array", array), kind, ["C", "ALIGNED"]) for array in arrays]
@@ -418,12 +429,12 @@ def gradient(
                 for tensor in pair:
                     tensors.create(opened, array.shape, tensor)
                 tensors.write(pair[0], array)
-                raw = library.function("icl_tape_parameter")(tape, *pair)
-                leaves.append((_finish(tape, raw), pair[1]))
-            result = function(*(leaf for leaf, _ in leaves))
+                leaves.append(_finish(tape, library.function("icl_tape_parameter")(tape, *pair)))
+            result = function(*leaves)
             _together("the formula's value", result)
-            library.call("icl_tape_backward", tape, result._raw)
-            slopes = [tensors.read(slope, opened.is_double) for _, slope in leaves]
+            if with_slopes:
+                library.call("icl_tape_backward", tape, result._raw)
+            slopes = [tensors.read(slope, opened.is_double) for slope in made[1::2]] if with_slopes else []
             return tensors.read(result._value(), opened.is_double), slopes
         finally:
             library.function("icl_tape_reset")(tape)
