@@ -87,7 +87,7 @@ typedef struct icl_plugin {
  * It is not linked with the library: its calls go to the library, or the command, that loads it. */
 #define ICL_PLUGIN(function)                                                                                           \
     ICL_C_BEGIN                                                                                                        \
-    ICL_API const icl_plugin *icl_plugin_describe(void);                                                               \
+    ICL_PLUGIN_API const icl_plugin *icl_plugin_describe(void);                                                        \
     ICL_C_END                                                                                                          \
     const icl_plugin *icl_plugin_describe(void) {                                                                      \
         static const icl_plugin plugin = {ICL_PLUGIN_VERSION, ICL_PLUGIN_SIZES, function};                             \

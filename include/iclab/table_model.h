@@ -45,6 +45,10 @@ typedef struct icl_table_answer {
     double *quantiles;           /* [asked][levels]; the median is that of 0.5 */
 } icl_table_answer;
 
+/* Returns the folder of the model that ships, ../models/tables beside the folder in which icl_recipe_locate finds the
+ * recipe `tables`; freed with icl_text_free. ICL_ERROR_INPUT if either is missing. */
+ICL_API icl_status icl_table_model_locate(char **folder, icl_error *error);
+
 /* Loads the model of a run folder. ICL_ERROR_INPUT if its task is not tables, and as for icl_run_read_model. The
  * backend must outlive it. */
 ICL_API icl_status icl_table_model_load(icl_backend *backend, const char *folder, icl_table_model **model,

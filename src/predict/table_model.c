@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "iclab/text.h"
 #include "iclab/train.h"
 #include "predict/predict.h"
+#include "run/recipe_keys.h"
 #include "task/tables/tables.h"
 #include "task/task.h"
 
@@ -86,6 +88,27 @@ static icl_status prepare(icl_table_model *model, size_t known, size_t asked, si
     model->ensemble = ensemble;
 done:
     icl_recipe_destroy(&recipe);
+    return status;
+}
+
+icl_status icl_table_model_locate(char **folder, icl_error *error) {
+    char *recipe = NULL, *found = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_find_by_name("tables", &recipe, error));
+    char *name = strrchr(recipe, '/');
+    *(name ? name + 1 : recipe) = '\0'; /* the folder, with the slash at its end */
+    ICL_TRY(icl_path_join(recipe, "../models/tables", &found, error));
+    if (!icl_path_exists(found))
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "%s: missing: expected the model of tables, which is installed with the "
+                         "recipes",
+                         found));
+    *folder = found;
+    found = NULL;
+done:
+    icl_free(&recipe);
+    icl_free(&found);
     return status;
 }
 

@@ -133,6 +133,7 @@ typedef struct icl_inspect_effects {
     double size, residual;           /* root mean squares of its predictions, and of the device's minus <w, x> */
     icl_inspect_effect *of;          /* [depth][ICL_PRUNE_PER_LAYER], [ICL_PRUNE_PER_MODEL] */
     double *typical;                 /* [depth][ICL_LINEAR_TERMS], median over sequences of icl_linear_layers_changes */
+    double *along;                   /* [depth], share of sequences in which momentum goes along the layer's step */
 } icl_inspect_effects;
 
 /* Measures all effects on the sample, and fills sample->weights. Released in any case. */

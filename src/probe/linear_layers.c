@@ -256,6 +256,21 @@ void icl_linear_layers_changes(icl_linear_layers *layers, const float *tokens, d
     }
 }
 
+void icl_linear_layers_momentum(icl_linear_layers *layers, const float *tokens, double *momentum) {
+    const size_t width = layers->width, y = (width - 1) * width;
+
+    start(layers, tokens);
+    for (size_t layer = 0; layer < layers->layers; layer++) {
+        double terms[ICL_LINEAR_TERMS], product = 0;
+        icl_linear_layers_terms(layers, layer, terms);
+        find_change(layers, layer, NULL);
+        for (size_t j = 0; j < width; j++) /* <r, r'> is an entry of G A^T, A = I + change */
+            product += layers->gram[y + j] * (layers->change[y + j] + (j + 1 == width));
+        momentum[layer] = layer + 1 < layers->layers ? terms[ICL_TERM_XY] / (double)layers->context * product : 0;
+        take_step(layers);
+    }
+}
+
 /* ---- What layers amount to ---- */
 
 void icl_linear_layers_terms(const icl_linear_layers *layers, size_t layer, double terms[ICL_LINEAR_TERMS]) {

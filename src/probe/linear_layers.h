@@ -60,6 +60,17 @@ void icl_linear_layers_weights(icl_linear_layers *layers, const float *tokens, c
  * Uses memory of `layers`. */
 void icl_linear_layers_changes(icl_linear_layers *layers, const float *tokens, double *changes);
 
+/*
+ * Computes the momentum of the layers of one sequence: momentum [L]. With r = y the residuals, X the inputs and S = X^T
+ * X of the context before a layer, a = X^T r is the gradient by which tokens step, and after a diagonal layer it is
+ *
+ *     a' = (I + w_xx S) X^T r' + m a,  m = w_xy <r, r'>,
+ *
+ * the new residuals' gradient and m times the old one: a heavy ball whose momentum m depends on the sequence (lemma 4.4
+ * of arXiv 2402.14180). 0 for the last layer, whose inputs nothing reads. Uses memory of `layers`.
+ */
+void icl_linear_layers_momentum(icl_linear_layers *layers, const float *tokens, double *momentum);
+
 /* Computes w_xx, w_xy, w_yx, w_yy of a layer, with its factor taken to be 1/n (times n for raw sums): the sums over
  * heads of the products of mean diagonal entries of P and Q, where the mean of x is over all of x's entries. Exact for
  * diagonal layers. */

@@ -121,6 +121,7 @@ typedef struct measuring {
     double *predictions; /* [prunings][count] */
     double *whole;       /* [count] */
     double *changes;     /* [count][depth][ICL_LINEAR_TERMS] */
+    double *momentum;    /* [count][depth] */
     double *values;      /* [count] */
     icl_inspect_effects *into;
 } measuring;
@@ -133,6 +134,7 @@ static void measure_sequence(const measuring *m, size_t sequence, size_t thread)
     double *weights = m->workers[thread].weights;
 
     icl_linear_layers_changes(layers, tokens, m->changes + sequence * m->depth * ICL_LINEAR_TERMS);
+    icl_linear_layers_momentum(layers, tokens, m->momentum + sequence * m->depth);
     icl_linear_layers_weights(layers, tokens, NULL, weights);
     m->whole[sequence] = icl_inspect_product(weights + last, query, d);
     for (size_t i = 0; i < d; i++)
@@ -188,6 +190,21 @@ static void summarize_changes(measuring *m) {
     }
 }
 
+/* Momentum goes along a layer's step if it and the next layer's w_yx over this one's have one sign. */
+static void summarize_momentum(measuring *m) {
+    double terms[2][ICL_LINEAR_TERMS];
+
+    for (size_t layer = 0; layer + 1 < m->depth; layer++) {
+        size_t along = 0;
+        icl_linear_layers_terms(m->workers[0].layers, layer, terms[0]);
+        icl_linear_layers_terms(m->workers[0].layers, layer + 1, terms[1]);
+        const double direction = terms[0][ICL_TERM_YX] * terms[1][ICL_TERM_YX];
+        for (size_t i = 0; i < m->sample->count; i++)
+            along += m->momentum[i * m->depth + layer] * direction > 0;
+        m->into->along[layer] = (double)along / (double)m->sample->count;
+    }
+}
+
 static icl_status allocate_pruning(measuring *m, icl_error *error) {
     const icl_inspection *run = m->run;
     const size_t count = m->sample->count, stride = m->depth * ICL_LINEAR_TERMS;
@@ -204,8 +221,10 @@ static icl_status allocate_pruning(measuring *m, icl_error *error) {
         icl_allocate(count, m->prunings * sizeof(double), "predictions of pruned models", &m->predictions, error));
     ICL_CHECK(icl_allocate(count, sizeof(double), "predictions", &m->whole, error));
     ICL_CHECK(icl_allocate(count, stride * sizeof(double), "changes", &m->changes, error));
+    ICL_CHECK(icl_allocate(count, m->depth * sizeof(double), "momentum", &m->momentum, error));
     ICL_CHECK(icl_allocate(count, sizeof(double), "losses", &m->values, error));
     ICL_CHECK(icl_allocate(m->prunings, sizeof *m->into->of, "effects", &m->into->of, error));
+    ICL_CHECK(icl_allocate(m->depth, sizeof(double), "momentum by layer", &m->into->along, error));
     return icl_allocate(stride, sizeof(double), "typical changes", &m->into->typical, error);
 }
 
@@ -218,6 +237,7 @@ static void release_pruning(measuring *m) {
     icl_free(&m->predictions);
     icl_free(&m->whole);
     icl_free(&m->changes);
+    icl_free(&m->momentum);
     icl_free(&m->values);
 }
 
@@ -257,6 +277,7 @@ icl_status icl_inspect_prune(icl_inspection *run, icl_inspect_sample *sample, ic
     for (size_t i = 0; i < m.prunings; i++)
         summarize_pruning(&m, i);
     summarize_changes(&m);
+    summarize_momentum(&m);
 done:
     release_pruning(&m);
     return status;
@@ -265,6 +286,7 @@ done:
 void icl_inspect_effects_release(icl_inspect_effects *effects) {
     icl_free(&effects->of);
     icl_free(&effects->typical);
+    icl_free(&effects->along);
 }
 
 /* ---- Gradient steps of layers ---- */
@@ -299,6 +321,7 @@ icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_l
 typedef struct layer_view {
     double terms[ICL_LINEAR_TERMS];    /* for raw sums: the coefficients over n */
     const icl_inspect_effect *effects; /* [ICL_PRUNE_PER_LAYER] */
+    double along;                      /* as in icl_inspect_effects */
     icl_inspect_step step;
     bool is_preconditioned; /* A is nearly a multiple of Sigma^-1 */
 } layer_view;
@@ -341,10 +364,20 @@ static double weight_of(const icl_inspect_effect *effect) {
     return isfinite(cost) ? cost : HUGE_VAL;
 }
 
+/* A sign that nearly all sequences have. */
+#define NEARLY_ALL .9
+
+/* Returns the name of w_xy's role: momentum only where it goes along the layer's step in nearly all sequences. */
+static const char *name_momentum(double along) {
+    return along >= NEARLY_ALL       ? "momentum-like term"
+           : along <= 1 - NEARLY_ALL ? "reverse-momentum term"
+                                     : "adaptive step of either sign";
+}
+
 /* Writes the roles of the terms that act, the costliest first. */
 static icl_status write_words(const layer_view *view, icl_text *text, icl_error *error) {
-    static const char *const names[ICL_LINEAR_TERMS] = {"preconditioning", "momentum-like term", "gradient step",
-                                                        "residual rescaling"};
+    const char *const names[ICL_LINEAR_TERMS] = {"preconditioning", name_momentum(view->along), "gradient step",
+                                                 "residual rescaling"};
     const icl_inspect_effect *rest = &view->effects[ICL_PRUNE_BEYOND_SCALARS];
     bool written[ICL_LINEAR_TERMS] = {false};
 
@@ -403,6 +436,7 @@ static icl_status write_formulas(icl_inspection *run, const icl_linear_layers *l
     ICL_TRY(icl_inspect_table_begin(run, columns, sizeof columns / sizeof *columns, error));
     for (size_t layer = 0; layer < effects->depth; layer++) {
         layer_view view = {.effects = effects->of + layer * ICL_PRUNE_PER_LAYER,
+                           .along = effects->along[layer],
                            .step = icl_inspect_measure_step(run, layers, layer, matrices)};
         icl_linear_layers_terms(layers, layer, view.terms);
         for (int term = 0; term < ICL_LINEAR_TERMS; term++)
@@ -428,14 +462,16 @@ static const icl_inspect_effect *effect_of(const section *s, size_t layer, size_
     return &s->effects->of[layer * ICL_PRUNE_PER_LAYER + place];
 }
 
-/* Returns the role of a term in that paper's interpretation (section 5). */
-static const char *role_of(icl_linear_term term, double coefficient) {
+/* Returns the role of a term in that paper's interpretation (section 5); of w_xy as it was measured. */
+static const char *role_of(icl_linear_term term, double coefficient, double along) {
     switch (term) {
     case ICL_TERM_XX:
         return coefficient < 0 ? "preconditioning: shrinks inputs where they vary most"
                                : "preconditioning, the other way: stretches inputs where they vary most";
     case ICL_TERM_XY:
-        return "momentum-like: moves inputs along the last gradient by their residual";
+        return along >= NEARLY_ALL       ? "momentum-like: the next step goes along this one again"
+               : along <= 1 - NEARLY_ALL ? "reverse momentum: the next step takes a part of this one back"
+                                         : "adaptive step: the next one goes along this one or against it";
     case ICL_TERM_YX:
         return coefficient < 0 ? "gradient step, downhill" : "gradient step, uphill";
     case ICL_TERM_YY:
@@ -516,10 +552,14 @@ static icl_status write_terms_of_layer(const section *s, size_t layer, icl_error
         const icl_linear_term which = (icl_linear_term)term;
         const double change = s->effects->typical[layer * ICL_LINEAR_TERMS + (size_t)term];
         const icl_inspect_effect *effect = effect_of(s, layer, (size_t)term);
-        const char *role =
-            does_nothing(effect) ? idle_reason(s, layer, which, terms[term]) : role_of(which, terms[term]);
+        const char *role = does_nothing(effect) ? idle_reason(s, layer, which, terms[term])
+                                                : role_of(which, terms[term], s->effects->along[layer]);
         ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .layer = layer + 1, .what = icl_linear_term_name(which),
                                     .quantity = "median change of the context, relative", .value = change));
+        if (which == ICL_TERM_XY && !does_nothing(effect))
+            ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .layer = layer + 1, .what = icl_linear_term_name(which),
+                                        .quantity = "share of sequences with momentum along the step",
+                                        .value = s->effects->along[layer]));
         ICL_CHECK(report_effect(s->run, layer + 1, icl_linear_term_name(which), effect, role, error));
         ICL_CHECK(write_effect(s->run, layer, icl_linear_term_name(which), icl_inspect_number(terms[term], coefficient),
                                icl_inspect_number(change, moves), effect, role, error));

@@ -9,17 +9,20 @@
 #include "task/text.h"
 
 /* The settings of a row: how it predicts, and the order. */
-typedef enum text_rule { UNIFORM = 0, COUNTED, LEARNED } text_rule;
+typedef enum text_rule { UNIFORM = 0, COUNTED, LEARNED, WEIGHTED } text_rule;
 
 typedef struct text_settings {
     text_rule rule;
     size_t order;
+    size_t learner; /* of rules that learn */
 } text_settings;
 
 void icl_text_predictors_release(icl_text_predictors *predictors) {
     icl_ngrams_destroy(&predictors->counts);
-    for (size_t order = 0; order < ICL_LEARNERS; order++)
-        icl_ngrams_destroy(&predictors->learners[order].counts);
+    for (size_t i = 0; i < ICL_LEARNERS; i++) {
+        icl_ngrams_destroy(&predictors->learners[i].counts);
+        icl_trees.destroy(&predictors->learners[i].trees);
+    }
 }
 
 /* ---- Counts of the training part ---- */
@@ -106,8 +109,8 @@ static icl_status predict_uniform(const icl_shown_sequences *shown, double *outp
 }
 
 /* Predicts by the counts of the training part. */
-static icl_status predict_counted(const icl_shown_sequences *shown, size_t number, size_t order, double *outputs,
-                                  icl_error *error) {
+static icl_status predict_counted(const icl_shown_sequences *shown, size_t number, const text_settings *settings,
+                                  double *outputs, icl_error *error) {
     const icl_text_state *text = shown->task->state;
     const size_t length = shown->task->shape.positions;
     icl_status status = ICL_OK;
@@ -116,9 +119,9 @@ static icl_status predict_counted(const icl_shown_sequences *shown, size_t numbe
     uint64_t place;
 
     ICL_TRY(read_place(shown, number, &place, error));
-    ICL_TRY(show(shown, number, place, order, &seen, error));
+    ICL_TRY(show(shown, number, place, settings->order, &seen, error));
     for (size_t t = 0; t < length; t++) {
-        icl_ngrams_predict(text->predictors.counts, seen.bytes, seen.before + t + 1, order, p);
+        icl_ngrams_predict(text->predictors.counts, seen.bytes, seen.before + t + 1, settings->order, p);
         write_logs(p, outputs + t * ICL_BYTES);
     }
 done:
@@ -126,41 +129,58 @@ done:
     return status;
 }
 
-/* Makes the learner of an order ready for a window at `place`, and sets how many bytes before it are needed: the
- * context alone if the learner stands there, else all. */
-static icl_status prepare_learner(icl_text_learner *learner, size_t order, uint64_t place, size_t *most,
-                                  icl_error *error) {
-    *most = order;
-    if (learner->counts && learner->next == place)
-        return ICL_OK;
-    *most = SIZE_MAX;
-    if (!learner->counts)
-        return icl_ngrams_create(order, ICL_MOST_STRINGS, &learner->counts, error);
-    icl_ngrams_clear(learner->counts);
+/* ---- Learning from the context ---- */
+
+static icl_status forget(icl_text_learner *learner, const text_settings *settings, icl_error *error) {
+    if (learner->counts)
+        icl_ngrams_clear(learner->counts);
+    else if (learner->trees)
+        icl_trees.clear(learner->trees);
+    else if (settings->rule == LEARNED)
+        return icl_ngrams_create(settings->order, ICL_MOST_STRINGS, &learner->counts, error);
+    else
+        return icl_trees.create(settings->order, ICL_MOST_CONTEXTS, &learner->trees, error);
     return ICL_OK;
 }
 
-/* Predicts by counts of the bytes that were shown before. */
-static icl_status predict_learned(const icl_shown_sequences *shown, size_t number, size_t order, double *outputs,
-                                  icl_error *error) {
+/* Takes in byte i of those that are seen. */
+static icl_status learn(const icl_text_learner *learner, const unsigned char *bytes, size_t i, icl_error *error) {
+    return learner->counts ? icl_ngrams_add(learner->counts, bytes[i], error)
+                           : icl_trees.add(learner->trees, bytes, i, bytes[i], error);
+}
+
+/* Predicts the byte behind `count` bytes. */
+static void predict_next(const icl_text_learner *learner, const unsigned char *bytes, size_t count, size_t order,
+                         double p[ICL_BYTES]) {
+    if (learner->counts)
+        icl_ngrams_predict(learner->counts, bytes, count, order, p);
+    else
+        icl_trees.predict(learner->trees, bytes, count, p);
+}
+
+/* Predicts by what was learned from the bytes that were shown before: those of the context, if the learner stands
+ * there, else all from the first one on. */
+static icl_status predict_learned(const icl_shown_sequences *shown, size_t number, const text_settings *settings,
+                                  double *outputs, icl_error *error) {
     icl_text_state *text = shown->task->state;
-    icl_text_learner *learner = &text->predictors.learners[order];
+    icl_text_learner *learner = &text->predictors.learners[settings->learner];
     const size_t length = shown->task->shape.positions;
     icl_status status = ICL_OK;
     shown_bytes seen = {0};
     double p[ICL_BYTES];
     uint64_t place;
-    size_t most;
 
     ICL_TRY(read_place(shown, number, &place, error));
-    ICL_TRY(prepare_learner(learner, order, place, &most, error));
+    const bool goes_on = learner->next == place && place > 0;
     learner->next = 0; /* unless all goes well */
-    ICL_TRY(show(shown, number, place, most, &seen, error));
-    for (size_t i = most == order ? seen.before : 0; i < seen.before + length; i++) {
-        ICL_TRY(icl_ngrams_add(learner->counts, seen.bytes[i], error));
+    if (!goes_on)
+        ICL_TRY(forget(learner, settings, error));
+    ICL_TRY(show(shown, number, place, goes_on ? settings->order : SIZE_MAX, &seen, error));
+    for (size_t i = goes_on ? seen.before : 0; i < seen.before + length; i++) {
+        ICL_TRY(learn(learner, seen.bytes, i, error));
         if (i < seen.before)
             continue;
-        icl_ngrams_predict(learner->counts, seen.bytes, i + 1, order, p);
+        predict_next(learner, seen.bytes, i + 1, settings->order, p);
         write_logs(p, outputs + (i - seen.before) * ICL_BYTES);
     }
     learner->next = text->facts.carries ? place + length : 0;
@@ -179,7 +199,7 @@ static icl_status predict(const icl_reference_predictor *predictor, const icl_sh
     if (settings->rule == COUNTED)
         ICL_CHECK(count_training(shown->task->state, error));
     for (size_t i = 0; i < shown->count; i++)
-        ICL_CHECK((settings->rule == COUNTED ? predict_counted : predict_learned)(shown, i, settings->order,
+        ICL_CHECK((settings->rule == COUNTED ? predict_counted : predict_learned)(shown, i, settings,
                                                                                   outputs + i * window, error));
     return ICL_OK;
 }
@@ -196,6 +216,31 @@ static void describe(const icl_reference_predictor *predictor, const icl_task *t
                  state->predictors.counts->strings, ICL_MOST_STRINGS * ICL_BYTES_OF_A_STRING >> 20);
 }
 
+/* Says how many contexts the trees hold, of what was shown last. */
+static void describe_trees(const icl_reference_predictor *predictor, const icl_task *task, char *text,
+                           size_t capacity) {
+    const icl_text_state *state = task->state;
+    const text_settings *settings = predictor->settings;
+    const icl_byte_trees *trees = state->predictors.learners[settings->learner].trees;
+
+    text[0] = '\0';
+    if (trees)
+        snprintf(text, capacity, "trees of contexts of up to %zu bytes, in at most %zu MiB%s", trees->depth,
+                 ICL_MOST_CONTEXTS * ICL_BYTES_OF_A_CONTEXT >> 20,
+                 trees->contexts + 1 < trees->most ? "" : ", which are full");
+}
+
+/* A byte has eight decisions, each of which adds at most a context of each length but 0. */
+static double bytes_of_trees(const icl_reference_predictor *predictor, const icl_task *task) {
+    const icl_text_state *state = task->state;
+    const uint64_t shown =
+        state->facts.carries ? state->corpus->size - state->training - state->validation : task->shape.positions;
+    const double contexts = 256 + (double)shown * 8 * ICL_MOST_ORDER, most = (double)ICL_MOST_CONTEXTS;
+
+    (void)predictor;
+    return 2 * (contexts < most ? contexts : most) * (double)ICL_BYTES_OF_A_CONTEXT; /* also while they move */
+}
+
 /* Each byte of the training part ends at most seven new strings. */
 static double bytes_of_counts(const icl_reference_predictor *predictor, const icl_task *task) {
     const icl_text_state *state = task->state;
@@ -205,10 +250,11 @@ static double bytes_of_counts(const icl_reference_predictor *predictor, const ic
     return (strings < most ? strings : most) * (double)ICL_BYTES_OF_A_STRING;
 }
 
-static const text_settings uniform = {UNIFORM, 0};
-static const text_settings counted[] = {{COUNTED, 0}, {COUNTED, 1}, {COUNTED, 2}, {COUNTED, 3},
-                                        {COUNTED, 4}, {COUNTED, 5}, {COUNTED, 6}};
-static const text_settings learned[] = {{LEARNED, 0}, {LEARNED, 1}, {LEARNED, 2}, {LEARNED, 3}};
+static const text_settings uniform = {UNIFORM, 0, 0};
+static const text_settings counted[] = {{COUNTED, 0, 0}, {COUNTED, 1, 0}, {COUNTED, 2, 0}, {COUNTED, 3, 0},
+                                        {COUNTED, 4, 0}, {COUNTED, 5, 0}, {COUNTED, 6, 0}};
+static const text_settings learned[] = {{LEARNED, 0, 0}, {LEARNED, 1, 1}, {LEARNED, 2, 2}, {LEARNED, 3, 3}};
+static const text_settings weighted = {WEIGHTED, ICL_MOST_ORDER, ICL_LEARNERS - 1};
 
 const icl_reference_predictor *icl_text_references(const icl_task *task) {
     static const icl_reference_predictor rows[] = {
@@ -248,6 +294,7 @@ const icl_reference_predictor *icl_text_references(const icl_task *task) {
         {.name = "context:1", .settings = &learned[1], .predict = predict},
         {.name = "context:2", .settings = &learned[2], .predict = predict},
         {.name = "context:3", .settings = &learned[3], .predict = predict},
+        {.name = "ctw", .settings = &weighted, .predict = predict, .describe = describe_trees, .bytes = bytes_of_trees},
         {0}};
 
     (void)task;

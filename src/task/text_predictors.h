@@ -3,14 +3,15 @@
 #define ICLAB_TASK_TEXT_PREDICTORS_H
 
 #include "iclab/task_family.h"
-#include "task/ngrams.h"
+#include "task/byte_trees.h"
 
-/* The orders of n-grams that learn from the context: 0 … ICL_LEARNERS - 1. */
-enum { ICL_LEARNERS = 4 };
+/* What learns from the context: n-grams of orders 0 … ICL_LEARNERS - 2, and trees of contexts. */
+enum { ICL_LEARNERS = 5 };
 
-/* Counts of what was shown, up to the byte before place `next`; 0: of something else. */
+/* Counts or trees of what was shown, up to the byte before place `next`; 0: of something else. */
 typedef struct icl_text_learner {
     icl_ngrams *counts;
+    icl_byte_trees *trees;
     uint64_t next;
 } icl_text_learner;
 
@@ -24,7 +25,8 @@ void icl_text_predictors_release(icl_text_predictors *predictors);
 
 /* Is icl_task_family.references of text: uniform; bytes and ngram:1 … ngram:6, the interpolated n-grams of the training
  * part, of order 0 to 6; context:0 … context:3, those that know nothing but the bytes before in the window, or in the
- * whole part that the final table reads where the state is carried. */
+ * whole part that the final table reads where the state is carried; ctw, Bayes over trees of contexts of up to
+ * ICL_MOST_ORDER bytes, which knows as much as those. */
 const icl_reference_predictor *icl_text_references(const icl_task *task);
 
 #endif

@@ -123,7 +123,6 @@ bool icl_trainer_has_objective(const icl_trainer *trainer);
 
 /* Returns the parameters that predict and are exported: the average if there is one. */
 icl_tensor icl_trainer_evaluated(const icl_trainer *trainer);
-
 /* Waits for `count` steps, the first of which was number first_step (from 1), and reads their measures from history.
  * ICL_ERROR_DIVERGED as in icl_trainer_run. */
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
@@ -166,7 +165,7 @@ typedef struct icl_training_state {
     double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;
 
-/* Allocates memory for the state of this trainer's model. Clear it in any case. */
+/* Allocate memory for the state of this trainer's model, and free it, in any case. */
 icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error);
 void icl_training_state_clear(icl_training_state *state);
 

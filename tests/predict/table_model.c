@@ -13,6 +13,7 @@
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "iclab/text.h"
 #include "iclab/train.h"
 #include "recipes.h"
 #include "table_run.h"
@@ -26,6 +27,7 @@ static const double levels[LEVELS] = {0.1, 0.5, 0.9};
 typedef struct asked_table {
     double rows[KNOWN * (FEATURES + 1)], targets[KNOWN], queries[ASKED * (FEATURES + 1)];
     double means[ASKED], quantiles[ASKED * LEVELS];
+    uint32_t seed;
 } asked_table;
 
 static void fill(asked_table *table) {
@@ -44,7 +46,8 @@ static icl_status ask(icl_table_model *model, asked_table *table, size_t feature
                                          .asked = asked,
                                          .rows = table->rows,
                                          .targets = table->targets,
-                                         .queries = table->queries};
+                                         .queries = table->queries,
+                                         .seed = table->seed};
     const icl_table_answer answer = {LEVELS, levels, table->means, table->quantiles};
     return icl_table_model_predict(model, &question, &answer, error);
 }
@@ -80,6 +83,11 @@ static void check_invariance(tap_run *tap, icl_table_model *model) {
     for (size_t i = 1; i < ASKED; i++)
         apart = fmax(apart, fabs(first.means[i] - first.means[0]));
     tap_ok(tap, apart > 20 * rounding, "rows have different answers: %.2g", apart);
+    other = table;
+    other.seed = 1;
+    other = answer(model, &other, FEATURES, ASKED);
+    tap_ok(tap, difference(&first, &other, 1, 0, ASKED) > 5 * rounding,
+           "another seed has other orders of features: %.2g", difference(&first, &other, 1, 0, ASKED));
     other = table;
     for (size_t i = 0; i < KNOWN; i++) {
         memcpy(other.rows + i * FEATURES, table.rows + (KNOWN - 1 - i) * FEATURES, FEATURES * sizeof *table.rows);
@@ -157,6 +165,36 @@ static void check_refusals(tap_run *tap, icl_table_model *model) {
     tap_ok(tap, ask(model, &table, 3, 2, 1, tap_error()) == ICL_OK && isfinite(table.means[0]), "two rows are enough");
 }
 
+/* The model that ships is better than the mean of the labels where a line is all there is, and its median lies between
+ * its quantiles. */
+static void check_shipped(tap_run *tap, icl_backend *device) {
+    icl_table_model *model = NULL;
+    asked_table table = {{0}};
+    char *folder = NULL;
+    double error = 0, of_mean = 0, mean = 0;
+    size_t disordered = 0;
+
+    tap_need(icl_table_model_locate(&folder, tap_error()));
+    tap_need(icl_table_model_load(device, folder, &model, tap_error()));
+    fill(&table);
+    for (size_t i = 0; i < KNOWN; i++) {
+        table.targets[i] = 3 + 2 * table.rows[i * FEATURES] - table.rows[i * FEATURES + 2];
+        mean += table.targets[i] / KNOWN;
+    }
+    const asked_table found = answer(model, &table, FEATURES, ASKED);
+    for (size_t i = 0; i < ASKED; i++) {
+        const double truth = 3 + 2 * table.queries[i * FEATURES] - table.queries[i * FEATURES + 2];
+        error += pow(found.means[i] - truth, 2);
+        of_mean += pow(mean - truth, 2);
+        for (size_t k = 1; k < LEVELS; k++)
+            disordered += !(found.quantiles[i * LEVELS + k] > found.quantiles[i * LEVELS + k - 1]);
+    }
+    tap_ok(tap, error < 0.1 * of_mean && disordered == 0, "the model that ships finds a line: %.3f of the mean's error",
+           error / of_mean);
+    icl_table_model_destroy(&model);
+    icl_text_free(&folder);
+}
+
 int main(int argc, char **argv) {
     static const char settings[] =
         "task.family=tables task.d=4 task.n=10 task.least=4 task.unlabelled=4 task.buckets=12 model.family=sequence "
@@ -179,6 +217,7 @@ int main(int argc, char **argv) {
     check_invariance(&tap, model);
     check_features(&tap, model);
     check_refusals(&tap, model);
+    check_shipped(&tap, device);
     icl_table_model_destroy(&model);
     tap_need(make_table_run(device, "task.d=4 task.n=8", scratch_path(&scratch, "other"), tap_error()));
     tap_ok(&tap,

@@ -127,6 +127,37 @@ static void test_rescaling(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* Small steps keep the residuals' direction, so that w_xy of the first layer has the sign of its momentum if both
+ * layers step the same way. A large step turns about half of the residuals round. */
+static void test_momentum(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=2", "model.parameterization=diag", "task.noise=fixed:1",
+                                            "model.scale=raw", NULL};
+    static const struct {
+        float p_x, steps[2];
+        const char *role, *words;
+    } cases[] = {{.01F, {-.02F, -.08F}, "momentum-like: ", "momentum-like term ("},
+                 {-.01F, {-.02F, -.08F}, "reverse momentum: ", "reverse-momentum term ("},
+                 {.01F, {-.02F, .08F}, "reverse momentum: ", "reverse-momentum term ("},
+                 {.01F, {-.2F, -.08F}, "adaptive step: ", "adaptive step of either sign ("}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const float made[] = {cases[i].p_x, cases[i].steps[0], 1, .1F, 0, cases[i].steps[1], 1, 0};
+        fixture f = {0};
+        icl_error error = {0};
+        if (tap_status(tap, open_small(&f, overrides, &error), &error, "two diagonal layers")) {
+            memcpy(f.values, made, sizeof made);
+            if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+                const char *role = note_of(&f, 1, "w_xy", "predictions move");
+                tap_ok(tap, strstr(role, cases[i].role) == role, "momentum along the step in %.2g of sequences: %s",
+                       value_of(&f, 1, "w_xy", "share of sequences"), role);
+                tap_ok(tap, strstr(note_of(&f, 1, "formula", ""), cases[i].words) != NULL, "in words: %s",
+                       note_of(&f, 1, "formula", ""));
+            }
+        }
+        close_fixture(&f);
+    }
+}
+
 static void test_idle_layer(tap_run *tap) {
     static const char *const overrides[] = {"model.layers=2", "model.parameterization=full", NULL};
     const double rates[] = {.05, 0};
@@ -441,6 +472,7 @@ int main(void) {
     test_many_steps(&tap, ICL_INSPECT_MOST_STEPS + 1);
     test_gdpp(&tap);
     test_rescaling(&tap);
+    test_momentum(&tap);
     test_idle_layer(&tap);
     test_preconditioned(&tap);
     test_cost(&tap);

@@ -325,6 +325,53 @@ static void test_changes(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* Tests the momentum of the first layer against its definition: the gradient behind the layer, of tokens that it
+ * changed one by one, is that of the new residuals and the momentum's part of the old one. */
+static void test_momentum(tap_run *tap) {
+    double momentum[LAYERS], terms[ICL_LINEAR_TERMS], gram[D * D] = {0}, old[D] = {0}, new[D] = {0}, residuals[D] = {0};
+    double square = 0, moved = 0, worst = 0;
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, "model.parameterization=diag", "model.scale=mean", "model.heads=1", &error),
+                   &error, "a diagonal model")) {
+        icl_linear_layers_momentum(f.layers, f.tokens, momentum);
+        icl_linear_layers_terms(f.layers, 0, terms);
+        for (size_t i = 0; i < N; i++)
+            for (size_t a = 0; a < D; a++) {
+                const float *token = f.tokens + i * WIDTH;
+                old[a] += (double)token[D] * (double)token[a];
+                square += a == 0 ? (double)token[D] * (double)token[D] : 0;
+                for (size_t b = 0; b < D; b++)
+                    gram[a * D + b] += (double)token[a] * (double)token[b];
+            }
+        for (size_t i = 0; i < N; i++) {
+            const float *token = f.tokens + i * WIDTH;
+            const double y = (double)token[D];
+            double after = y * (1 + terms[ICL_TERM_YY] / N * square);
+            for (size_t a = 0; a < D; a++)
+                after += terms[ICL_TERM_YX] / N * old[a] * (double)token[a];
+            for (size_t a = 0; a < D; a++) {
+                double x = (double)token[a] + terms[ICL_TERM_XY] / N * y * old[a];
+                for (size_t b = 0; b < D; b++)
+                    x += terms[ICL_TERM_XX] / N * gram[a * D + b] * (double)token[b];
+                new[a] += after *x;
+                residuals[a] += after * (double)token[a];
+            }
+        }
+        for (size_t a = 0; a < D; a++) {
+            double expected = residuals[a];
+            for (size_t b = 0; b < D; b++)
+                expected += terms[ICL_TERM_XX] / N * gram[a * D + b] * residuals[b];
+            moved = fmax(moved, fabs(momentum[0] * old[a]));
+            worst = fmax(worst, fabs(new[a] - expected - momentum[0] * old[a]));
+        }
+        tap_ok(tap, worst < 1e-9 * moved, "the momentum's part of the next gradient, to %.1e of %.1e", worst, moved);
+        tap_ok(tap, momentum[1] != 0 && momentum[LAYERS - 1] == 0, "the last layer has none");
+    }
+    close_fixture(&f);
+}
+
 /* Tests a full model with the parameters of another form, and one with a further layer that changes nothing. */
 static void test_embedding(tap_run *tap, const char *parameterization) {
     fixture f = {0};
@@ -380,6 +427,7 @@ int main(void) {
     test_scale_freedom(&tap);
     test_ablations(&tap);
     test_changes(&tap);
+    test_momentum(&tap);
     for (size_t i = 1; i < sizeof parameterizations / sizeof *parameterizations; i++)
         test_embedding(&tap, parameterizations[i]);
     return tap_done(&tap);

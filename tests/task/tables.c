@@ -13,7 +13,7 @@
     TABLES "task.networks=0 task.linear=0 task.trees=0 task.causal=0 task.discrete=0 task.warped=0 "                   \
            "task.missing=0 task.tails=0 "
 
-enum { ROWS = 4, FEATURES = 2, DRAWS = 4000 };
+enum { ROWS = 4, FEATURES = 2, DRAWS = 4000, MANY_DRAWS = 60000 };
 
 static icl_words words_of(uint32_t stream) {
     return (icl_words){.key = {SEED, stream, 0}};
@@ -47,7 +47,7 @@ static void check_covariance(task_test *test) {
     statistic products[ROWS][ROWS] = {{{0}}}, lengths = {0};
     double worst = 0;
 
-    for (size_t t = 0; t < DRAWS; t++) {
+    for (size_t t = 0; t < MANY_DRAWS; t++) {
         double weights[FEATURES + 1] = {0}, values[ROWS];
         draw_values(ICL_TABLE_GAUSSIAN_PROCESS, &words, weights, values);
         for (size_t i = 0; i < ROWS; i++)
@@ -276,6 +276,21 @@ static double process_without(double z[ALL][WIDE], const double *y, size_t i, si
     return sum;
 }
 
+/* Returns the variance of the target of row i under a process that knows the labelled rows but `left`. */
+static double variance_without(double z[ALL][WIDE], size_t i, size_t left, bool smooth, double length, double noise) {
+    double a[SHOWN + 1][SHOWN + 1] = {{0}}, b[SHOWN + 1] = {0}, variance = 1 + noise;
+
+    for (size_t r = 0; r < SHOWN; r++) {
+        for (size_t k = 0; k < SHOWN; k++)
+            a[r][k] = r == left || k == left ? r == k : guide_kernel(z, r, k, smooth, length) + (r == k ? noise : 0);
+        b[r] = r == left ? 0 : guide_kernel(z, i, r, smooth, length);
+    }
+    solve(SHOWN, a, b);
+    for (size_t r = 0; r < SHOWN; r++)
+        variance -= r == left ? 0 : b[r] * guide_kernel(z, i, r, smooth, length);
+    return variance;
+}
+
 static double neighbours_without(double z[ALL][WIDE], const double *y, size_t i, size_t left) {
     bool taken[SHOWN] = {false};
     double sum = 0;
@@ -296,10 +311,10 @@ static double neighbours_without(double z[ALL][WIDE], const double *y, size_t i,
     return sum;
 }
 
-static double guess(int guide, size_t setting, double z[ALL][WIDE], const double *y, size_t i, size_t left) {
-    static const double penalties[] = {0.1, 1, 10, 100}, noises[] = {0.03, 0.3};
-    static const double lengths[2][3] = {{0.25, 1, 4}, {0.5, 2, 8}};
+static const double penalties[] = {0.1, 1, 10, 100}, noises[] = {0.03, 0.3};
+static const double lengths[2][3] = {{0.25, 1, 4}, {0.5, 2, 8}};
 
+static double guess(int guide, size_t setting, double z[ALL][WIDE], const double *y, size_t i, size_t left) {
     if (guide == ICL_GUIDE_RIDGE)
         return ridge_without(z, y, i, left, penalties[setting % 4]);
     if (guide == ICL_GUIDE_NEIGHBOURS)
@@ -308,10 +323,18 @@ static double guess(int guide, size_t setting, double z[ALL][WIDE], const double
                            noises[setting % 2]);
 }
 
-/* Returns the largest difference of a guide from fits without the row, with the setting of least error. */
+static double guessed_variance(int guide, size_t setting, double z[ALL][WIDE], size_t i) {
+    return guide < ICL_GUIDE_SMOOTH
+               ? 1
+               : variance_without(z, i, i, guide == ICL_GUIDE_SMOOTH, lengths[guide == ICL_GUIDE_ROUGH][setting / 2],
+                                  noises[setting % 2]);
+}
+
+/* Returns the largest difference of a guide, predictions and deviations, from fits without the row, with the setting
+ * of least error. */
 static double guide_error(int guide, double z[ALL][WIDE], const double *y, const float *inputs, size_t p) {
     const size_t settings[] = {4, 1, 6, 6};
-    double least = HUGE_VAL, worst = 0;
+    double least = HUGE_VAL, worst = 0, scale = 0;
     size_t best = 0;
 
     for (size_t setting = 0; setting < settings[guide]; setting++) {
@@ -323,8 +346,14 @@ static double guide_error(int guide, double z[ALL][WIDE], const double *y, const
             best = setting;
         }
     }
-    for (size_t i = 0; i < ALL; i++)
-        worst = fmax(worst, fabs((double)inputs[i * p + WIDE + 2 * (size_t)guide] - guess(guide, best, z, y, i, i)));
+    for (size_t i = 0; i < SHOWN; i++)
+        scale += pow(y[i] - guess(guide, best, z, y, i, i), 2) / guessed_variance(guide, best, z, i) / SHOWN;
+    for (size_t i = 0; i < ALL; i++) {
+        const float *shown = inputs + i * p + WIDE + 2 * (size_t)guide;
+        const double spread = sqrt(scale * guessed_variance(guide, best, z, i));
+        worst = fmax(worst, fabs((double)shown[0] - guess(guide, best, z, y, i, i)));
+        worst = fmax(worst, fabs((double)shown[1] - spread));
+    }
     return worst;
 }
 
@@ -374,9 +403,16 @@ static void check_buckets(task_test *test) {
     enum { BUCKETS = 10, STEPS = 4000000 };
     double shares[BUCKETS], total = 0, sum = 0, below = 0, worst = 0;
     const double low = -30, step = 60.0 / STEPS;
-    size_t quantile = 0;
+    size_t quantile = 0, off = 0;
     static const double levels[] = {0.001, 0.1, 0.25, 0.5, 0.9, 0.999};
 
+    for (size_t k = 1; k < BUCKETS; k++) { /* Student's law below t: 1/2 + t / (2 sqrt(2 + t^2)) */
+        const double t = icl_bucket_border(BUCKETS, k) / 0.6;
+        worst = fmax(worst, fabs(0.5 + 0.5 * t / sqrt(2 + t * t) - (double)k / BUCKETS));
+        off += icl_bucket_of(BUCKETS, icl_bucket_border(BUCKETS, k)) != k;
+    }
+    tap_ok(&test->tap, worst < 1e-14 && off == 0, "borders are quantiles: %.2g", worst);
+    worst = 0;
     for (size_t k = 0; k < BUCKETS; k++)
         total += shares[k] = (double)(1 + (k * 7) % 5);
     for (size_t k = 0; k < BUCKETS; k++)

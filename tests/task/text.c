@@ -5,7 +5,7 @@
 
 #include "frame.h"
 #include "iclab/file.h"
-#include "task/ngrams.h"
+#include "task/byte_trees.h"
 
 #include "../core/scratch.h"
 
@@ -223,6 +223,104 @@ static void check_room(task_test *test) {
     icl_ngrams_destroy(&counts);
 }
 
+/* ---- Trees of contexts ---- */
+
+/* A decision of a text: the bits of its byte before it, behind a 1, its own, and where the byte stands. */
+typedef struct decision {
+    unsigned bits, bit;
+    size_t at;
+} decision;
+
+/* Returns log P_e of zeros and ones in any order: Gamma(a + 1/2) Gamma(b + 1/2) / (pi Gamma(a + b + 1)). */
+static double log_of_leaf(double zeros, double ones) {
+    return lgamma(zeros + 0.5) + lgamma(ones + 0.5) - log(acos(-1)) - lgamma(zeros + ones + 1);
+}
+
+/* Returns log P_w of a node of d bytes by the definition: the list holds its decisions. */
+static double log_of_tree(const unsigned char *text, size_t depth, size_t d, const decision *list, size_t count) {
+    double counts[2] = {0}, below = 0;
+
+    for (size_t i = 0; i < count; i++)
+        counts[list[i].bit]++;
+    const double leaf = log_of_leaf(counts[0], counts[1]);
+    if (d == depth)
+        return leaf;
+    for (unsigned byte = 0; byte < ICL_BYTES; byte++) {
+        decision child[400];
+        size_t own = 0;
+        for (size_t i = 0; i < count; i++)
+            if (list[i].at > d && text[list[i].at - 1 - d] == byte)
+                child[own++] = list[i];
+        below += own > 0 ? log_of_tree(text, depth, d + 1, child, own) : 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        below += list[i].at <= d ? log(0.5) : 0; /* the context reaches before the beginning */
+    return log(0.5) + leaf + log1p(exp(below - leaf));
+}
+
+/* Returns the bits of a whole text by the definition. */
+static double bits_by_definition(const unsigned char *text, size_t count, size_t depth) {
+    double sum = 0;
+
+    for (unsigned bits = 1; bits < ICL_BYTES; bits++) {
+        decision list[400];
+        size_t own = 0;
+        for (size_t i = 0; i < count; i++)
+            for (int shift = 7; shift >= 0; shift--)
+                if ((0x100U | text[i]) >> (shift + 1) == bits)
+                    list[own++] = (decision){bits, text[i] >> shift & 1, i};
+        sum -= own > 0 ? log_of_tree(text, depth, 0, list, own) / log(2) : 0;
+    }
+    return sum;
+}
+
+/* Returns the bits of a text, byte by byte; *sum becomes the furthest that probabilities add up to from 1. */
+static double bits_by_trees(const unsigned char *text, size_t count, size_t depth, size_t most, double *sum,
+                            size_t *contexts) {
+    icl_byte_trees *trees = NULL;
+    double p[ICL_BYTES], bits = 0;
+
+    *sum = 0;
+    tap_need(icl_trees.create(depth, most, &trees, tap_error()));
+    for (int again = 0; again < 2; again++) { /* the second time after clearing */
+        bits = 0;
+        icl_trees.clear(trees);
+        for (size_t i = 0; i < count; i++) {
+            double all = 0;
+            icl_trees.predict(trees, text, i, p);
+            for (size_t s = 0; s < ICL_BYTES; s++)
+                all += p[s];
+            *sum = fmax(*sum, fabs(all - 1));
+            bits -= log2(p[text[i]]);
+            tap_need(icl_trees.add(trees, text, i, text[i], tap_error()));
+        }
+    }
+    *contexts = trees->contexts;
+    icl_trees.destroy(&trees);
+    return bits;
+}
+
+static void check_trees(task_test *test) {
+    enum { COUNT = 300 };
+    unsigned char text[COUNT];
+    size_t contexts, all;
+    double sum;
+
+    for (size_t i = 0; i < COUNT; i++)
+        text[i] = i % 3 == 0 ? 0xff : byte_at(i);
+    for (size_t depth = 0; depth <= 3; depth++) {
+        const double expected = bits_by_definition(text, COUNT, depth);
+        const double seen = bits_by_trees(text, COUNT, depth, ICL_MOST_CONTEXTS, &sum, &all);
+        tap_ok(&test->tap, fabs(seen - expected) < 1e-9 * expected && sum < 1e-12,
+               "trees of depth %zu: %.6f bits of %d bytes, by the definition %.6f; sums of 1 to %.1g", depth, seen,
+               COUNT, expected, sum);
+    }
+    /* 2,000 contexts and more make room for others several times; 300 are full after the first bytes. */
+    const double bits = bits_by_trees(text, COUNT, 3, 300, &sum, &contexts);
+    tap_ok(&test->tap, all > 2000 && contexts == 299 && sum < 1e-12 && isfinite(bits),
+           "room for 300: %zu contexts in place of %zu", contexts, all);
+}
+
 /* ---- Predictors ---- */
 
 /* Returns the bits that a predictor spends on the scored bytes of all windows. */
@@ -291,6 +389,25 @@ static double learned_bits(const planted *text, size_t order) {
     return sum;
 }
 
+/* The bits of trees on the last 100 bytes, which learn as the n-grams above do: from all of them, or in windows of T
+ * that score T. */
+static double weighted_bits(const planted *text, bool is_carried) {
+    icl_byte_trees *trees = NULL;
+    double p[ICL_BYTES], sum = 0;
+
+    tap_need(icl_trees.create(ICL_MOST_ORDER, ICL_MOST_CONTEXTS, &trees, tap_error()));
+    for (size_t i = 900; i < BYTES; i++) {
+        const size_t first = is_carried ? 899 : i - shown_before(i);
+        icl_trees.clear(trees);
+        for (size_t at = first; at < i; at++)
+            tap_need(icl_trees.add(trees, text->bytes + first, at - first, text->bytes[at], tap_error()));
+        icl_trees.predict(trees, text->bytes + first, i - first, p);
+        sum -= log2(p[text->bytes[i]]);
+    }
+    icl_trees.destroy(&trees);
+    return sum;
+}
+
 static void check_predictors(task_test *test) {
     planted text;
 
@@ -312,6 +429,12 @@ static void check_predictors(task_test *test) {
     tap_ok(&test->tap, fabs(learned - learned_bits(&text, 2)) < 1e-9,
            "context:2, carried, learns from all bytes before");
     tap_ok(&test->tap, bits_of(&text, test->device, "", 4, "context:2") > learned, "and in windows from fewer");
+    const double carried_trees = bits_of(&text, test->device, "task.evaluation=carried", 1, "ctw");
+    const double trees = bits_of(&text, test->device, "", 4, "ctw");
+    tap_ok(&test->tap,
+           fabs(carried_trees - weighted_bits(&text, true)) < 1e-9 &&
+               fabs(trees - weighted_bits(&text, false)) < 1e-9 && trees > carried_trees,
+           "ctw learns from the same bytes: %g bits carried, %g in windows", carried_trees, trees);
     scratch_close(&text.scratch);
 }
 
@@ -409,8 +532,8 @@ static void check_changes(task_test *test) {
 }
 
 int main(int count, char **arguments) {
-    static task_check *const checks[] = {check_training, check_held_out_parts, check_carried,    check_same_bits,
-                                         check_ngrams,   check_room,           check_predictors, check_lists,
-                                         check_refusals, check_changes};
+    static task_check *const checks[] = {check_training, check_held_out_parts, check_carried, check_same_bits,
+                                         check_ngrams,   check_room,           check_trees,   check_predictors,
+                                         check_lists,    check_refusals,       check_changes};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

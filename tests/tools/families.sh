@@ -3,7 +3,7 @@
 # inspected and swept, on one rank and on two; and files that are refused. Arguments: iclab, the folder of the shared
 # objects, the folder of the examples, mpirun or nothing where the build has no MPI.
 set -u
-ICLAB=$1
+ICLAB=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 modules=$2
 examples=$3
 mpirun=${4:-}
@@ -87,6 +87,18 @@ python3 -c 'import math, sys
 sys.exit(abs(float(sys.argv[1]) - math.log(3)) > 1e-4)' "$(loss "$work/flat/result.json" frequencies)"
 ok $? "which the predictor reads"
 
+# The letters have the same bits on every device, so what counts them has the same loss.
+if grep -q '"spec":"opencl' < <("$ICLAB" devices --json 2>/dev/null); then
+    for device in cpu opencl; do
+        with eval "$work/one" --device "$device" --set eval.sequences=200 --out "$work/drawn-$device"
+        expect 0 "eval on $device"
+    done
+    [[ $(loss "$work/drawn-cpu/result.json" counts) == $(loss "$work/drawn-opencl/result.json" counts) ]]
+    ok $? "a task that is drawn on the device has the bits of the host there"
+else
+    echo "# not tested here, because there is no OpenCL device: the bits of a task that is drawn there"
+fi
+
 with inspect "$work/one" --out "$work/inspect" --sequences 200
 expect 0 "inspect"
 grep -q 'back, softmax' "$work/inspect/inspect.md" && grep -q 'frequencies' "$work/inspect/inspect.md"
@@ -126,8 +138,12 @@ print("#", *sys.argv[1:])
 sys.exit(not math.isclose(float(sys.argv[1]), float(sys.argv[2]), rel_tol=1e-12))' \
     "$(loss "$work/markov/result.json" unigram)" "$(loss "$work/markov/result.json" frequencies)"
 ok $? "frequencies are iclab's own unigram"
-with train quickstart --set eval.predictors=frequencies --set train.steps=2 --set train.growth=0 --set train.warmup=0 \
-    --out "$work/refused"
+quick=(--set train.steps=2 --set train.growth=0 --set train.warmup=0 --set eval.every=0 --set eval.sequences=100)
+with train quickstart --set eval.predictors=all --out "$work/quick" "${quick[@]}"
+expect 0 "all predictors of a task that it cannot answer"
+grep -q '^oracle ' "$work/out" && ! grep -q '^frequencies ' "$work/out"
+ok $? "are without it"
+with train quickstart --set eval.predictors=frequencies --out "$work/refused" "${quick[@]}"
 refused 2 "eval.predictors = frequencies: expected no frequencies, which cannot answer the task linear-regression" \
     "a predictor that cannot answer the task"
 with train "$examples/chain.ini" --set eval.predictors=frequencis --out "$work/refused"

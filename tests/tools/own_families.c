@@ -45,7 +45,7 @@ static icl_status add(icl_families *families, icl_error *error) {
 }
 
 #if defined OTHER_VERSION || defined OTHER_SIZES
-ICL_API const icl_plugin *icl_plugin_describe(void);
+ICL_PLUGIN_API const icl_plugin *icl_plugin_describe(void);
 const icl_plugin *icl_plugin_describe(void) {
 #ifdef OTHER_VERSION
     static const icl_plugin plugin = {"0.0.7", ICL_PLUGIN_SIZES, add};
@@ -55,7 +55,7 @@ const icl_plugin *icl_plugin_describe(void) {
     return &plugin;
 }
 #elif defined NO_FUNCTION
-ICL_API icl_status (*const icl_families_of_this_file)(icl_families *, icl_error *) = add;
+ICL_PLUGIN_API icl_status (*const icl_families_of_this_file)(icl_families *, icl_error *) = add;
 #else
 ICL_PLUGIN(add)
 #endif

@@ -1,7 +1,6 @@
-/* The law of a target as shares of buckets: their borders, means and quantiles. */
-#include <math.h>
+#include "iclab/buckets.h"
 
-#include "task/tables/tables.h"
+#include <math.h>
 
 #define STUDENT_SCALE 0.6
 
@@ -38,7 +37,7 @@ double icl_bucket_mean(size_t buckets, const double *shares) {
     return sum + shares[buckets - 1] * (icl_bucket_border(buckets, buckets - 1) + tail);
 }
 
-/* Returns z > 0 with P(|N(0, 1)| > z) = p, by the inverse normal of a random word's place. */
+/* Returns z > 0 with P(|N(0, 1)| > z) = p, by bisection. */
 static double half_normal_quantile(double p) {
     double low = 0, high = 40;
 

@@ -1,18 +1,18 @@
 /*
- * task.family = tables: rows of features with a number to predict, drawn from a prior over tables, so that a model fitted
- * to it predicts rows of tables that it never saw (Müller, Hollmann, Arango, Grabocka, Hutter 2022, arXiv 2112.10510;
- * Hollmann, Müller, Eggensperger, Hutter 2023, arXiv 2207.01848).
+ * task.family = tables: rows of features with a number to predict, drawn from a prior over tables, so that a model
+ * fitted to it predicts rows of tables that it never saw (Müller, Hollmann, Arango, Grabocka, Hutter 2022, arXiv
+ * 2112.10510; Hollmann, Müller, Eggensperger, Hutter 2023, arXiv 2207.01848).
  *
- * A table has T = task.n + task.unlabelled rows, 1 to task.d features in random columns, and c labelled rows, which stand
- * first: c = m + floor((n + 1 - m) u^2), m = task.least, u uniform. What makes its targets is chosen by the weights
- * task.gaussian_processes, networks, linear, trees and causal (generators.c); features.c has the rest. Features and
- * targets are shown as the labelled rows centre and scale them (guides.c). A row has p = D + 10 inputs, or D + 2 with
- * task.guides = false: D = task.d features, a prediction and a standard deviation of each guide, the label, or 0, and
- * whether the row has one.
+ * A table has T = task.n + task.unlabelled rows, 1 to task.d features in random columns, and c labelled rows, which
+ * stand first: c = m + floor((n + 1 - m) u^2), m = task.least, u uniform. What makes its targets is chosen by the
+ * weights task.gaussian_processes, networks, linear, trees and causal (generators.c); features.c has the rest.
+ * Features and targets are shown as the labelled rows centre and scale them (guides.c). A row has p = D + 10 inputs,
+ * or D + 2 with task.guides = false: D = task.d features, a prediction and a standard deviation of each guide, the
+ * label, or 0, and whether the row has one.
  *
- * The loss is the cross-entropy of the bucket that holds the target, of task.buckets (tables.h), at rows without a
- * label. Rows m … T - 1 are scored; those with a label have weight 0 there, and the weights of the others are equal and
- * sum to the number of scored rows.
+ * The loss is the cross-entropy of the bucket that holds the target, of task.buckets (iclab/buckets.h), at rows
+ * without a label. Rows m … T - 1 are scored; those with a label have weight 0 there, and the weights of the others
+ * are equal and sum to the number of scored rows.
  *
  * The host draws; table s owns the words from s 2^32 on.
  */
@@ -99,7 +99,6 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     state->n = shared.n;
     ICL_CHECK(check_keys(recipe, state, error));
     state->is_gaussian = weights_of(state, weights) == weights[ICL_TABLE_GAUSSIAN_PROCESS];
-    icl_table_list_predictors(state);
     task->shape = (icl_task_shape){.positions = state->n + state->unlabelled,
                                    .inputs = icl_table_inputs(state->view),
                                    .outputs = state->buckets,
@@ -239,7 +238,8 @@ static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uin
 }
 
 static const icl_reference_predictor *references(const icl_task *task) {
-    return ((const icl_tables *)task->state)->predictors;
+    const icl_tables *state = task->state;
+    return icl_table_predictors[state->guides][state->is_gaussian];
 }
 
 const icl_task_family icl_tables_family = {

@@ -2,10 +2,10 @@
  * One table: its features, then a function of some of them, then noise.
  *
  * Rows of features are r F L + (1 - r^2)^(1/2) Z with Z, F and L of normal numbers, 1 to 3 factors F and r uniform in
- * (0, 0.95) for half of the tables and 0 for the others; every fourth table has rows of Student's law with four degrees
- * of freedom. Then a feature may become a copy of another one plus a little noise, be bent, or be made discrete: binary,
- * whole, or a code of categories in random order. Features have mean 0 and variance 1 over the rows before a function
- * sees them. Its values do, too, but those of a Gaussian process, which are drawn with variance 1.
+ * (0, 0.95) for half of the tables and 0 for the others; every fourth table has rows of Student's law with four
+ * degrees of freedom. Then a feature may become a copy of another one plus a little noise, be bent, or be made
+ * discrete: binary, whole, or a code of categories in random order. Features have mean 0 and variance 1 over the rows
+ * before a function sees them. Its values do, too, but those of a Gaussian process, which are drawn with variance 1.
  *
  * The noise has a standard deviation of exp(log(0.01) u), u uniform in (0, 1), of normal numbers or of Student's law
  * with four degrees of freedom. Missing cells, up to 0.3 of all, are made last: the function saw what is missing.
@@ -27,8 +27,8 @@ static bool happens(icl_words *words, double probability) {
     return icl_words_uniform(words) < probability;
 }
 
-/* Returns a factor that makes a normal number one of Student's law with four degrees of freedom: (2 / (e + e'))^(1/2) of
- * two exponential numbers. */
+/* Returns a factor that makes a normal number one of Student's law with four degrees of freedom: (2 / (e + e'))^(1/2)
+ * of two exponential numbers. */
 static double draw_tail(icl_words *words) {
     const double first = (double)icl_exponential_from_word(icl_words_next(words));
     const double second = (double)icl_exponential_from_word(icl_words_next(words));
@@ -170,7 +170,7 @@ void icl_table_draw(icl_table_source source, const icl_table_habits *habits, icl
     for (size_t j = 0; j < table->features; j++)
         table->weights[j] = 0;
     if (source == ICL_TABLE_CAUSAL)
-        icl_table_draw_causal(words, table, table->targets, work);
+        icl_table_draw_function(source, words, table, NULL, 0, NULL, table->targets, work);
     else
         draw_rows(words, table);
     shape_features(words, habits, table);

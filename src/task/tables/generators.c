@@ -23,13 +23,6 @@ static uint32_t below(icl_words *words, uint32_t count) {
     return (uint32_t)((uint64_t)icl_words_next(words) * count >> 32);
 }
 
-size_t icl_table_draw_work(size_t rows) {
-    const size_t network = 2 * rows * MOST_WIDTH + MOST_WIDTH;
-    const size_t graph = rows * (ICL_TABLE_FEATURES + 1 + HIDDEN_NODES);
-    const size_t most = network > graph ? network : graph;
-    return rows * (rows + 2) > most ? rows * (rows + 2) : most;
-}
-
 /* ---- Gaussian processes ---- */
 
 static void draw_gaussian_process(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count,
@@ -157,32 +150,6 @@ static void add_tree(icl_words *words, const icl_drawn_table *table, const size_
     }
 }
 
-void icl_table_draw_function(icl_table_source source, icl_words *words, const icl_drawn_table *table,
-                             const size_t *used, size_t count, double *weights, double *values, double *work) {
-    size_t trees;
-
-    switch (source) {
-    case ICL_TABLE_GAUSSIAN_PROCESS:
-        draw_gaussian_process(words, table, used, count, weights, values, work);
-        return;
-    case ICL_TABLE_NETWORK:
-        draw_network(words, table, used, count, values, work);
-        return;
-    case ICL_TABLE_LINEAR:
-        draw_linear(words, table, used, count, values);
-        return;
-    case ICL_TABLE_TREES:
-        trees = 1 + below(words, MOST_TREES);
-        memset(values, 0, table->rows * sizeof *values);
-        while (trees-- > 0)
-            add_tree(words, table, used, count, values);
-        return;
-    case ICL_TABLE_CAUSAL:
-    case ICL_TABLE_SOURCES:
-        break;
-    }
-}
-
 /* ---- Causal graphs ---- */
 
 /* Writes node `number` of nodes [rows][room]. The first one, and one in four of the others, has no parents. */
@@ -207,7 +174,7 @@ static void draw_node(icl_words *words, size_t rows, size_t room, size_t number,
     }
 }
 
-void icl_table_draw_causal(icl_words *words, const icl_drawn_table *table, double *values, double *work) {
+static void draw_causal(icl_words *words, const icl_drawn_table *table, double *values, double *work) {
     const size_t rows = table->rows, d = table->features, nodes = d + 1 + below(words, HIDDEN_NODES + 1);
     size_t order[ICL_TABLE_FEATURES + 1 + HIDDEN_NODES];
 
@@ -224,5 +191,33 @@ void icl_table_draw_causal(icl_words *words, const icl_drawn_table *table, doubl
         for (size_t j = 0; j < d; j++)
             table->x[i * d + j] = work[i * nodes + order[j]];
         values[i] = work[i * nodes + order[d]];
+    }
+}
+
+void icl_table_draw_function(icl_table_source source, icl_words *words, const icl_drawn_table *table,
+                             const size_t *used, size_t count, double *weights, double *values, double *work) {
+    size_t trees;
+
+    switch (source) {
+    case ICL_TABLE_GAUSSIAN_PROCESS:
+        draw_gaussian_process(words, table, used, count, weights, values, work);
+        return;
+    case ICL_TABLE_NETWORK:
+        draw_network(words, table, used, count, values, work);
+        return;
+    case ICL_TABLE_LINEAR:
+        draw_linear(words, table, used, count, values);
+        return;
+    case ICL_TABLE_TREES:
+        trees = 1 + below(words, MOST_TREES);
+        memset(values, 0, table->rows * sizeof *values);
+        while (trees-- > 0)
+            add_tree(words, table, used, count, values);
+        return;
+    case ICL_TABLE_CAUSAL:
+        draw_causal(words, table, values, work);
+        return;
+    case ICL_TABLE_SOURCES:
+        break;
     }
 }

@@ -2,10 +2,11 @@
  * What a model of tables is compared with: normal laws, as shares of the buckets.
  *
  *     mean                                  N(0, 1): mean and variance of the labels
- *     ridge, neighbours, smooth, rough      the guides' predictions and deviations (guides.c), as the model is shown them
+ *     ridge, neighbours, smooth, rough      predictions and deviations of the guides (guides.c)
  *     gaussian-process                      the law of the target given the labels, by the kernel, the noise and the
- *                                           mean that the table was drawn with: nothing can do better. Only if all tables
- *                                           are Gaussian processes; with warped, missing or tails above 0 it is wrong
+ *                                           mean that the table was drawn with: nothing can do better. Only if all
+ *                                           tables are Gaussian processes; it is wrong for what warped, missing and
+ *                                           tails change
  *
  * All but the last give one percent to all buckets alike, so that a target far out costs no more than log(100 K).
  */
@@ -125,18 +126,14 @@ done:
     return status;
 }
 
-void icl_table_list_predictors(icl_tables *state) {
-    static const known guides[] = {{-1, NULL},
-                                   {ICL_GUIDE_RIDGE, NULL},
-                                   {ICL_GUIDE_NEIGHBOURS, NULL},
-                                   {ICL_GUIDE_SMOOTH, NULL},
-                                   {ICL_GUIDE_ROUGH, NULL}};
-    static const char *const names[] = {"mean", "ridge", "neighbours", "smooth", "rough"};
-    icl_reference_predictor *next = state->predictors;
+#define BY_GUIDE(word, number)                                                                                         \
+    { .name = word, .settings = &(const known){number, NULL}, .predict = predict_by_guide }
+#define MEAN BY_GUIDE("mean", -1)
+#define GUIDES                                                                                                         \
+    BY_GUIDE("ridge", ICL_GUIDE_RIDGE), BY_GUIDE("neighbours", ICL_GUIDE_NEIGHBOURS),                                  \
+        BY_GUIDE("smooth", ICL_GUIDE_SMOOTH), BY_GUIDE("rough", ICL_GUIDE_ROUGH)
+#define EXACT                                                                                                          \
+    { .name = "gaussian-process", .predict = predict_by_kernel }
 
-    for (size_t k = 0; k < (state->guides ? sizeof names / sizeof *names : 1); k++)
-        *next++ = (icl_reference_predictor){.name = names[k], .settings = &guides[k], .predict = predict_by_guide};
-    if (state->is_gaussian)
-        *next++ = (icl_reference_predictor){.name = "gaussian-process", .predict = predict_by_kernel};
-    *next = (icl_reference_predictor){0};
-}
+const icl_reference_predictor icl_table_predictors[2][2][ICL_TABLE_PREDICTORS + 1] = {
+    {{MEAN}, {MEAN, EXACT}}, {{MEAN, GUIDES}, {MEAN, GUIDES, EXACT}}};

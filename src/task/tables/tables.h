@@ -1,8 +1,8 @@
 /*
  * Internals of task.family = tables, shared by its files: a table, how it is drawn, and how a model is shown it.
  *
- * A table has rows of features; the targets of the first `labelled` rows are known. Everything here depends on the order
- * of its sums alone and takes exponentials from task/quantiles.h, so that it has the same bits on every machine.
+ * A table has rows of features; the targets of the first `labelled` rows are known. Everything here depends on the
+ * order of its sums alone and takes exponentials from task/quantiles.h, so that it has the same bits on every machine.
  */
 #ifndef ICLAB_TASK_TABLES_TABLES_H
 #define ICLAB_TASK_TABLES_TABLES_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "iclab/buckets.h"
 #include "task/draws.h"
 
 /* ---- Drawing (features.c, generators.c) ---- */
@@ -47,27 +48,26 @@ typedef struct icl_drawn_table {
 } icl_drawn_table;
 
 /* The doubles of `work` that a table of these many rows takes. */
-size_t icl_table_draw_work(size_t rows);
+static inline size_t icl_table_draw_work(size_t rows) {
+    return rows * (rows + 2 + 2 * ICL_TABLE_FEATURES) + ICL_TABLE_FEATURES;
+}
 
 /* Draws table->x and targets for the number of rows and features that it holds. */
 void icl_table_draw(icl_table_source source, const icl_table_habits *habits, icl_words *words, icl_drawn_table *table,
                     double *work);
 
 /* Writes values [rows] of a function of the features `used` [count] of x [rows][features], which have mean 0 and
- * variance 1; for a Gaussian process also weights [features], of which the others stay as they are. Not for
- * ICL_TABLE_CAUSAL. */
+ * variance 1; for a Gaussian process also weights [features], of which the others stay as they are. A causal graph
+ * ignores `used` and writes x, too: its nodes are functions of nodes before them, and features and target are nodes in
+ * random order. */
 void icl_table_draw_function(icl_table_source source, icl_words *words, const icl_drawn_table *table,
                              const size_t *used, size_t count, double *weights, double *values, double *work);
-
-/* Writes x and the values of a causal graph: nodes are functions of some nodes before them, and features and target are
- * nodes in random order. */
-void icl_table_draw_causal(icl_words *words, const icl_drawn_table *table, double *values, double *work);
 
 /* Added to the diagonal of a kernel, so that rounding leaves it positive definite; it counts as noise. */
 #define ICL_TABLE_JITTER 1e-6
 
-/* Writes the root L of a positive definite matrix a [n][n] = L L^T in the place of its lower triangle; what stands above
- * it is not read. A pivot that rounding took below 1e-12 is 1e-12. column: [n]. */
+/* Writes the root L of a positive definite matrix a [n][n] = L L^T in the place of its lower triangle; what stands
+ * above it is not read. A pivot that rounding took below 1e-12 is 1e-12. column: [n]. */
 void icl_table_factor(size_t n, double *a, double *column);
 
 /* Returns a number uniform in (0, 1). */
@@ -120,31 +120,6 @@ size_t icl_table_show_work(size_t rows, size_t labelled, size_t features);
 void icl_table_show(icl_table_view view, const icl_table_shown *table, icl_table_scale *scale, double *work,
                     float *inputs);
 
-/* ---- The target in buckets (buckets.c) ---- */
-
-/*
- * K buckets share the line: their K - 1 borders are the quantiles k / K of 0.6 times Student's law of two degrees of
- * freedom, b_k = 0.6 (2 u - 1) / sqrt(2 u (1 - u)), u = k / K. Within a bucket the target is uniform; beyond the first
- * and the last border it is half-normal, with the width of the bucket beside it as standard deviation.
- */
-#define ICL_LEAST_BUCKETS 4
-#define ICL_MOST_BUCKETS  4096
-
-/* Returns border k, from 1 to K - 1. */
-double icl_bucket_border(size_t buckets, size_t k);
-
-/* Returns the bucket of a value, from 0; of a border, the one above it. */
-size_t icl_bucket_of(size_t buckets, double value);
-
-/* Returns the mean of a distribution over the buckets; shares [K] sum to 1. */
-double icl_bucket_mean(size_t buckets, const double *shares);
-
-/* Returns the value below which the target lies with this probability, 0 < p < 1. */
-double icl_bucket_quantile(size_t buckets, const double *shares, double p);
-
-/* Writes the shares [K] of N(mean, deviation^2), deviation > 0. */
-void icl_bucket_normal(size_t buckets, double mean, double deviation, double *shares);
-
 /* ---- Reference predictors (predictors.c) ---- */
 
 /* The side tensor of batches for evaluation of a task whose tables are all Gaussian processes: for each table D inverse
@@ -160,11 +135,12 @@ typedef struct icl_tables {
     double gaussian_processes, networks, linear, trees, causal; /* weights of the sources */
     icl_table_habits habits;
     icl_table_view view;
-    bool is_gaussian;                                       /* all tables are Gaussian processes */
-    icl_reference_predictor predictors[ICL_GUIDES + 2 + 1]; /* ended by one without a name */
+    bool is_gaussian; /* all tables are Gaussian processes */
 } icl_tables;
 
-/* Writes the reference predictors of a task of these settings. */
-void icl_table_list_predictors(icl_tables *state);
+/* The reference predictors of tasks without or with guides, of which not all or all tables are Gaussian processes,
+ * ended by one without a name. */
+#define ICL_TABLE_PREDICTORS (ICL_GUIDES + 2)
+extern const icl_reference_predictor icl_table_predictors[2][2][ICL_TABLE_PREDICTORS + 1];
 
 #endif

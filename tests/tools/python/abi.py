@@ -76,7 +76,9 @@ def check_layout(declared, command, headers):
     tap.ok(not wrong and len(expected) > 800, "are those that Python has")
     for line in wrong[:20]:
         print("# " + line)
-    functions = re.findall(r"\bICL_API\b[^;]*?\b(icl_\w+)\(", "".join(path.read_text() for path in headers.glob("*.h")))
+    text = "".join(path.read_text() for path in headers.glob("*.h"))
+    text = re.sub(r"^\s*#(\\\n|.)*$", "", text, flags=re.MULTILINE)  # a macro declares what a program defines
+    functions = re.findall(r"\bICL_API\b[^;]*?\b(icl_\w+)\(", text)
     missing = sorted(set(functions) - declared.functions.keys())
     for name in functions:
         declared.signature(name)

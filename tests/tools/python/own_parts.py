@@ -123,7 +123,8 @@ def check_threads(work):
 
 def check_draws_ahead(work):
     """On a device of OpenCL the library draws the next batch on a thread of its own, which takes the lock."""
-    found = [row["device"] for row in iclab.devices().rows() if str(row["device"]).startswith("opencl") and row["usable"]]
+    devices = [row["device"] for row in iclab.devices().rows() if row["usable"]]
+    found = [device for device in devices if device.startswith("opencl")]
     if not found:
         tap.skip("a task in Python on OpenCL", "no usable OpenCL device")
         return
@@ -199,6 +200,8 @@ def check_refusals(work):
         make_task(name="two words")
     with refused(iclab.InputError, "expected a recipe, a task or data", "nothing to train"):
         iclab.train()
+    with refused(iclab.InputError, "task test-chains is in Python", "a sweep in processes of the command"):
+        iclab.sweep({"task.family": "test-chains", "model.family": "sequence"}, {"seed": "1..2"}, out=f"{work}/sweep")
     make_task(name="later")
     run = iclab.train({"task.family": "later", "model.family": "sequence"}, device="cpu", steps=1, out=f"{work}/later",
                       evaluate=False, **SMALL)
@@ -243,7 +246,7 @@ def check_mixer(work):
     run = iclab.save(f"{work}/start", plain.parameters, {**keys, "model.mixer": "mine"})
     inputs = iclab.sample(plain.recipe, 32).inputs
     ours, theirs = run.outputs(inputs, device="ref"), plain.outputs(inputs, device="ref")
-    ok(abs(ours - theirs).max() <= 2.0**-23 * abs(theirs).max() > 0, "a mixer in Python computes what the library's does")
+    ok(abs(ours - theirs).max() <= 2.0**-23 * abs(theirs).max() > 0, "a mixer in Python computes what one in C does")
     trained = []
     for name, recipe in (("linear", library), ("mine", {**keys, "model.mixer": "mine"})):
         made = iclab.train(recipe, device="ref", steps=5, out=f"{work}/{name}",
@@ -327,8 +330,11 @@ def check_data(work):
     ok(run.evaluation["predictor"].tolist() == ["model"], "arrays train")
     ok(iclab.task_of_data(inputs, (targets[:, -1:] > 0).astype(int)).shape.outputs == 2, "classes")
     ok(iclab.task_of_data(inputs).shape == iclab.TaskShape(5, inputs=3, outputs=3), "the next coordinates")
-    for given, words in (((inputs, targets[:-1]), "targets of shape [199, 3]"), ((inputs[0],), "expected whole numbers"),
-                         ((stream, stream), "targets beside a stream")):
+    for given, words in (
+        ((inputs, targets[:-1]), "targets of shape [199, 3]"),
+        ((inputs[0],), "expected whole numbers"),
+        ((stream, stream), "targets beside a stream"),
+    ):
         with refused(iclab.InputError, words, "arrays that do not fit"):
             iclab.task_of_data(*given)
     text = pathlib.Path(work, "bytes")

@@ -46,6 +46,9 @@ if importlib.util.find_spec("torch"):
 else:
     iclab.convert(run, f"{folder}/model.npz")
     iclab.convert(f"{folder}/model.npz", f"{folder}/back.safetensors")
+if importlib.util.find_spec("torch"):
+    module = iclab.module(run, dtype="float64")  # its parameters train
+    print("loss by PyTorch:", module.loss(iclab.sample(run.recipe, 512, purpose="evaluation", seed=7)).item())
 print("kept by conversion:", all((iclab.load(run).tensors[k] == v).all() for k, v in run.parameters.items()))
 
 # %% [markdown]

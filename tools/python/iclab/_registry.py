@@ -71,10 +71,15 @@ def current() -> ctypes.c_void_p:
     return _families.pointer
 
 
+def named_in(task: str, mixers: str) -> list[Family]:
+    """The families that a recipe names: values of task.family and model.mixer."""
+    names = [("task", task), *(("mixer", word.strip()) for word in mixers.split(","))]
+    return [_families.members[name] for name in dict.fromkeys(names) if name in _families.members]
+
+
 def write_sources(folder: pathlib.Path, task: str, mixers: str) -> None:
     """Keeps the source of the families that a recipe names beside its run."""
-    names = [("task", task), *(("mixer", word.strip()) for word in mixers.split(","))]
-    found = [_families.members[name] for name in dict.fromkeys(names) if name in _families.members]
+    found = named_in(task, mixers)
     if found:
         parts = [f"# ---- {family.kind} {family.name} ----\n\n{family.source()}" for family in found]
         about = "# The functions of Python that this run was trained with, as they were written. Nothing reads this.\n"

@@ -9,6 +9,7 @@ from typing import Any, Iterable, Mapping, Union
 
 from . import _arguments as arguments
 from . import _command as command
+from . import _registry as registry
 from ._devices import Device, spec_of
 from .errors import InputError
 from .recipes import Recipe, Source, assignment
@@ -34,6 +35,16 @@ def _values(name: str, values: str | Iterable[Any]) -> tuple[str, str]:
     if not written:
         raise InputError(f"{name}: no values: expected one or more")
     return key, ",".join(f'"{one}"' if "," in one else one for one in written)
+
+
+def _for_command(recipe: Recipe) -> Recipe:
+    """Refuses what another process cannot know."""
+    for family in registry.named_in(recipe.text("task.family"), recipe.text("model.mixer")):
+        raise InputError(
+            f"{family.kind} {family.name} is in Python, and this runs in a process of the command: expected families "
+            "of the library; run.evaluate and iclab.train take yours, one call for each cell"
+        )
+    return recipe
 
 
 # ---- Inspections ----
@@ -62,7 +73,9 @@ def inspect(
     if sequences is not None:
         sequences = arguments.count("sequences", sequences, 1, arguments.LARGEST_COUNT)
     options = command.options(out=out, sequences=sequences, device=spec_of(device))
-    _, rows = command.run(["inspect", os.fspath(as_run(run)), *options], log)
+    run = as_run(run)
+    _for_command(run.recipe)
+    _, rows = command.run(["inspect", os.fspath(run), *options], log)
     found = Inspection.from_rows([row for row in rows if "quantity" in row], "what the model computes")
     assert isinstance(found, Inspection)
     found.folder = pathlib.Path(os.path.abspath(rows[-1]["folder"]))
@@ -94,7 +107,9 @@ def evaluate_over(
     lines = [word for key, text in keys.items() for word in ("--over", f"{key}={text}")]
     lines += [word for key, text in changes.items() for word in ("--set", f"{key}={text}")]
     options = command.options(out=out, device=spec_of(device))
-    _, rows = command.run(["eval", os.fspath(as_run(run)), *lines, *options], log)
+    run = as_run(run)
+    _for_command(run.recipe)
+    _, rows = command.run(["eval", os.fspath(run), *lines, *options], log)
     cells = [row for row in rows if "predictor" in row]
     found = Evaluations.from_rows(cells, "over " + " and ".join(keys)).with_numbers(keys)
     assert isinstance(found, Evaluations)
@@ -136,7 +151,7 @@ def sweep(
     if workers is not None:
         workers = arguments.count("workers", workers, 1, arguments.LARGEST_COUNT)
     keys = dict(_values("train.seed" if name == "seed" else name, values) for name, values in grid.items())
-    chosen = Recipe(recipe, **overrides)
+    chosen = _for_command(Recipe(recipe, **overrides))
     folder = pathlib.Path(os.path.abspath(out))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as beside:

@@ -38,10 +38,10 @@ class Task:
 
     sample(random, size) draws `size` sequences with a numpy.random.Generator: inputs [B, T, p], or symbols [B, T];
     targets [B, S, c] at the scored positions, without an axis where S or c is 1; optionally weights [B, S] of their
-    losses, and under other names what predictors may know, an array [B, ...] each. It returns a mapping, or (inputs, targets). The
-    generator is a function of the seed, the purpose and the step alone; with a parameter `purpose` the function is told
-    "training", "evaluation" or "fitting". It must draw from that generator alone, so that a run repeats: it is called
-    in threads of the library, one call at a time.
+    losses, and under other names what predictors may know, an array [B, ...] each. It returns a mapping, or (inputs,
+    targets). The generator is a function of the seed, the purpose and the step alone; with a parameter `purpose` the
+    function is told "training", "evaluation" or "fitting". It must draw from that generator alone, so that a run
+    repeats: it is called in threads of the library, one call at a time.
 
     predictors: functions by name; each takes a Batch and returns outputs [B, S, q] as a model's: for the cross-entropy
     logarithms of probabilities. They stand beside the model in every evaluation. `name` is the value of task.family; a
