@@ -153,7 +153,8 @@ ok $? "a row far away is said to be one"
 
 # ---- A model of tables ----
 run train tables-quick --set task.d=5 --set task.n=12 --set model.layers=1 --set model.width=16 \
-    --set model.key_width=7 --set model.value_width=8 --set model.heads=2 --set train.batch=2 --set train.warmup=0 --set eval.every=0 \
+    --set model.key_width=7 --set model.value_width=8 \
+    --set model.heads=2 --set train.batch=2 --set train.warmup=0 --set eval.every=0 \
     --set eval.sequences=4 --steps 2 --quiet --out "$work/tables"
 expect 0 "a model of tables, barely trained"
 run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --repeats 1 --json
