@@ -391,10 +391,24 @@ static void print_mishaps(const icl_trainer *trainer) {
         printf("\n");
 }
 
+/* Says which basins the scouts of train.starts saw. */
+static icl_status print_basins(const icl_trainer *trainer, icl_error *error) {
+    const icl_basins_seen seen = icl_trainer_basins(trainer);
+    char *text = NULL;
+
+    if (seen.scouts == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_basins_text(&seen, icl_trainer_progress(trainer).start, &text, error));
+    printf("%s\n", text);
+    icl_text_free(&text);
+    return ICL_OK;
+}
+
 /* Adds the result of the whole run. */
 static void add_summary(const training *run, const icl_evaluation *evaluation, icl_json *json) {
     const icl_train_progress progress = icl_trainer_progress(run->trainer);
     const icl_polish_result polished = icl_trainer_polished(run->trainer);
+    const icl_basins_seen basins = icl_trainer_basins(run->trainer);
 
     icl_json_count(json, "steps", progress.step);
     icl_json_count(json, "seed", icl_recipe_count(run->recipe, "train", "seed"));
@@ -402,6 +416,7 @@ static void add_summary(const training *run, const icl_evaluation *evaluation, i
     icl_json_count(json, "dropped_sequences", progress.dropped_sequences);
     icl_json_number(json, "training_seconds", training_seconds(run));
     icl_json_count(json, "sequences", evaluation->sequences);
+    icl_basins_add_json(&basins, json);
     icl_polish_add_json(&polished, json);
 }
 
@@ -413,6 +428,7 @@ static icl_status print_heading(const training *run, icl_error *error) {
            icl_trainer_progress(run->trainer).step, icl_recipe_count(run->recipe, "train", "seed"),
            training_seconds(run), device->spec, device->name);
     print_mishaps(run->trainer);
+    ICL_CHECK(print_basins(run->trainer, error));
     return print_polish(&polished, error);
 }
 

@@ -4,6 +4,7 @@
 
 #include "iclab/backend.h"
 #include "iclab/baseline.h"
+#include "iclab/basins.h"
 #include "iclab/buckets.h"
 #include "iclab/compare.h"
 #include "iclab/compare_training.h"

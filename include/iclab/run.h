@@ -57,6 +57,7 @@ typedef struct icl_run_facts {
     uint64_t steps;                            /* done */
     uint64_t skipped_steps, dropped_sequences; /* see iclab/train.h */
     uint64_t start;                            /* likewise, and */
+    icl_basins_seen basins;                    /* result of icl_trainer_basins, and */
     icl_polish_result polished;                /* result of icl_trainer_polished */
     double step_memory;                        /* bytes that a step holds (icl_step_memory_of); 0: not measured */
     double memory;                             /* bytes that the training holds (icl_session_memory_of); likewise */

@@ -2,6 +2,7 @@
 #ifndef ICLAB_TRAIN_H
 #define ICLAB_TRAIN_H
 
+#include "iclab/basins.h"
 #include "iclab/decode.h"
 #include "iclab/model_family.h"
 #include "iclab/polish.h"
@@ -80,6 +81,9 @@ typedef struct icl_train_progress {
 
 /* The learning rate of the last icl_trainer_run, and the number of steps since step 0. */
 ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
+
+/* Returns the basins that the starts of this training saw; scouts is 0 if there were none, or after a restart. */
+ICL_API icl_basins_seen icl_trainer_basins(const icl_trainer *trainer);
 
 /* Returns the result of the last stage of icl_session_train (train.polish); sequences is 0 if there was none. */
 ICL_API icl_polish_result icl_trainer_polished(const icl_trainer *trainer);

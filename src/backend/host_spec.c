@@ -8,7 +8,7 @@
 #define MOST_THREADS 4096
 
 const char *icl_isa_name(icl_isa isa) {
-    static const char *const names[] = {"base", "avx2", "avx512"};
+    static const char *const names[] = {"base", "avx2", "avx512", "amx"};
     return names[isa];
 }
 
@@ -30,7 +30,7 @@ static bool read_threads(const char **at, size_t *threads) {
 }
 
 static bool read_isa(const char **at, icl_isa *isa) {
-    for (int i = ICL_ISA_BASE; i <= ICL_ISA_AVX512; i++) {
+    for (int i = ICL_ISA_BASE; i <= ICL_ISA_AMX; i++) {
         const char *end = behind(*at, icl_isa_name((icl_isa)i));
         if (end && (*end == '\0' || *end == ':')) {
             *isa = (icl_isa)i;

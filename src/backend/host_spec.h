@@ -8,10 +8,10 @@
 #include "iclab/host.h"
 
 /* Instruction sets that the host's kernels are compiled for, from narrow to wide. Architectures other than x86-64 have
- * only the first. */
-typedef enum icl_isa { ICL_ISA_BASE = 0, ICL_ISA_AVX2, ICL_ISA_AVX512 } icl_isa;
+ * only the first. AMX is AVX-512 with products of bfloat16 in tiles. */
+typedef enum icl_isa { ICL_ISA_BASE = 0, ICL_ISA_AVX2, ICL_ISA_AVX512, ICL_ISA_AMX } icl_isa;
 
-/* Returns "base", "avx2" or "avx512". */
+/* Returns "base", "avx2", "avx512" or "amx". */
 const char *icl_isa_name(icl_isa isa);
 
 typedef struct icl_host_spec {

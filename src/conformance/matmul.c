@@ -8,7 +8,10 @@
  *
  * With bfloat16 the product is that of the rounded operands, to which the same bound applies: products of two numbers
  * of 8 digits are exact, and a pair that is padded adds 0. The instructions of AVX-512 also flush subnormal results to
- * 0, wherever in the sum: each of the k products and k sums loses at most the smallest normal number.
+ * 0, wherever in the sum: each of the k products and k sums loses at most the smallest normal number. A tile of AMX
+ * sums at most 16 products of firsts, and of seconds, adds the two sums, and adds theirs to that of the tiles before: a
+ * product passes through min(k, 32) / 2 - 1 + 1 + k / 32 - 1 roundings, quotients rounded up, which is at most k, and
+ * what is flushed are k sums and 2 for each tile, at most 2 k.
  */
 #include <float.h>
 #include <math.h>

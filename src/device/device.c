@@ -405,7 +405,7 @@ static icl_status reject_spec(const char *spec, icl_error *error) {
     snprintf(stem, sizeof stem, "%.*s", (int)strcspn(spec, ":"), spec);
     nearest = icl_nearest(stem, names, sizeof names / sizeof *names);
     return icl_fail(error, ICL_ERROR_INPUT,
-                    "device \"%s\": expected auto, cpu, cpu:threads=N, cpu:isa=SET (base, avx2 or avx512), "
+                    "device \"%s\": expected auto, cpu, cpu:threads=N, cpu:isa=SET (base, avx2, avx512 or amx), "
                     "ref, opencl, opencl:P.D or opencl:TEXT; the nearest is %s",
                     spec, nearest);
 }

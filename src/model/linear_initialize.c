@@ -25,12 +25,7 @@
 
 #include <math.h>
 
-/* P = diag(p_x … p_x, p_y), Q = diag(q_x … q_x, 0); in the sparse forms B = p_x I, A = q_x I. */
-typedef struct layer_start {
-    double p_x, p_y, q_x;
-} layer_start;
-
-static const layer_start first_start[] = {
+static const icl_linear_layer first_start[] = {
     [ICL_LINEAR_FULL] = {-0.1, -0.1, 0.3},     [ICL_LINEAR_DIAG] = {-0.3, -0.6, 0.6},
     [ICL_LINEAR_GDPP] = {-0.3, -0.3, 0.6},     [ICL_LINEAR_SPARSE] = {0.0, 0.0, -0.03},
     [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, -0.03},
@@ -39,10 +34,10 @@ static const layer_start first_start[] = {
 /* The start of the last of several layers of gd++. Two such layers (noise free, d = 10, n = 20) that start alike end
  * with the longer step first, at half a squared error of .39; if the last step starts longer, they end at .34, the
  * local optimum that the paper lists, or, if the first layer also starts with w_xx = w_yx, at the global one of .26. */
-static const layer_start gdpp_last_start = {-0.3, -1.5, 1.5};
+static const icl_linear_layer gdpp_last_start = {-0.3, -1.5, 1.5};
 
 /* The start of an inserted layer, which changes nothing: P = 0, or A = 0 if P is fixed. */
-static const layer_start inserted_start[] = {
+static const icl_linear_layer inserted_start[] = {
     [ICL_LINEAR_FULL] = {0.0, 0.0, 0.3},   [ICL_LINEAR_DIAG] = {0.0, 0.0, 0.3},     [ICL_LINEAR_GDPP] = {0.0, 0.0, 0.3},
     [ICL_LINEAR_SPARSE] = {0.0, 0.0, 0.0}, [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, 0.0},
 };
@@ -61,12 +56,12 @@ static double unit_of(const icl_model *model, int part) {
 }
 
 /* Returns the start's value at (row, column) of a part's D x D matrix. */
-static double start_at(const layer_start *start, int part, size_t d, size_t row, size_t column) {
+static double start_at(const icl_linear_layer *start, int part, size_t d, size_t row, size_t column) {
     if (row != column)
         return 0.0;
     if (part == ICL_LINEAR_P)
         return row < d ? start->p_x : start->p_y;
-    return row < d ? start->q_x : 0.0;
+    return row < d ? start->q_x : start->q_y;
 }
 
 static double noise_std(const icl_linear_transformer_state *state, size_t d, const icl_parameter_info *info, size_t row,
@@ -78,7 +73,7 @@ static double noise_std(const icl_linear_transformer_state *state, size_t d, con
 
 /* Initializes diag(p) + sum of u_k v_k^T: p to the diagonal start, u and v so large that their products have entries of
  * init_std, because at u = v = 0 the gradient of both is 0. */
-static void initialize_low_rank(const icl_model *model, const layer_start *start, int part,
+static void initialize_low_rank(const icl_model *model, const icl_linear_layer *start, int part,
                                 const icl_parameter_info *info, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
     const size_t width = info->shape[1];
@@ -93,8 +88,8 @@ static void initialize_low_rank(const icl_model *model, const layer_start *start
     }
 }
 
-static void initialize_part(const icl_model *model, const layer_start *start, int part, const icl_parameter_info *info,
-                            uint32_t seed, float *values) {
+static void initialize_part(const icl_model *model, const icl_linear_layer *start, int part,
+                            const icl_parameter_info *info, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
     const double unit = unit_of(model, part);
     const double share = part == ICL_LINEAR_Q ? unit / (double)state->heads : unit;
@@ -114,7 +109,7 @@ static void initialize_part(const icl_model *model, const layer_start *start, in
     }
 }
 
-static void initialize_layer(const icl_model *model, const layer_start *start, size_t layer, uint32_t seed,
+static void initialize_layer(const icl_model *model, const icl_linear_layer *start, size_t layer, uint32_t seed,
                              float *values) {
     const icl_linear_transformer_state *state = model->state;
     const size_t per_layer = state->heads * icl_linear_trained_parts(state->pair);
@@ -130,7 +125,7 @@ static icl_parameterization start_parameterization(const icl_linear_transformer_
     return state->rank > 0 ? ICL_LINEAR_DIAG : state->parameterization;
 }
 
-static const layer_start *start_of(const icl_model *model, size_t layer) {
+static const icl_linear_layer *start_of(const icl_model *model, size_t layer) {
     const icl_linear_transformer_state *state = model->state;
     if (!state->from_descent)
         return NULL;
@@ -142,6 +137,11 @@ static const layer_start *start_of(const icl_model *model, size_t layer) {
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
     for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
         initialize_layer(model, start_of(model, layer), layer, seed, values);
+}
+
+void icl_linear_initialize_at(const icl_model *model, const icl_linear_layer *layers, uint32_t seed, float *values) {
+    for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
+        initialize_layer(model, &layers[layer], layer, seed, values);
 }
 
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {

@@ -72,4 +72,14 @@ icl_status icl_linear_gradient_fused(const icl_model *model, icl_backend *backen
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values);
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values);
 
+/* A layer with P = diag(p_x ... p_x, p_y) and Q = diag(q_x ... q_x, q_y); in the sparse forms B = p_x I and A = q_x I.
+ * Numbers are in units of the scaling by 1/n. */
+typedef struct icl_linear_layer {
+    double p_x, p_y, q_x, q_y;
+} icl_linear_layer;
+
+/* Writes these layers [icl_linear_own_layers], plus the noise of the family's own start, into a model of any form.
+ * Several heads share the product equally. */
+void icl_linear_initialize_at(const icl_model *model, const icl_linear_layer *layers, uint32_t seed, float *values);
+
 #endif

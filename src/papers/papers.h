@@ -15,7 +15,8 @@
     PAPER("Ahn et al. 2023, \"Transformers learn to implement preconditioned gradient descent for " \
           "in-context learning\" (arXiv 2306.00297)") \
         STUDY(precondition_theory) STUDY(precondition_rotation) STUDY(precondition_lbfgs) \
-        STUDY(precondition_depth) STUDY(precondition_context) \
+        STUDY(precondition_depth) STUDY(precondition_context) STUDY(precondition_minimum) \
+        STUDY(precondition_starts) \
     PAPER("Zhang, Frei, Bartlett 2023, \"Trained transformers learn linear models in-context\" (arXiv " \
           "2306.09927)") \
         STUDY(gradientflow_limit) \

@@ -134,6 +134,7 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
         .skipped_steps = progress.skipped_steps,
         .dropped_sequences = progress.dropped_sequences,
         .start = progress.start,
+        .basins = icl_trainer_basins(trainer),
         .polished = icl_trainer_polished(trainer),
         .text = icl_task_get_text(icl_trainer_task(trainer)),
     };
@@ -172,6 +173,7 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_count(&json, "dropped_sequences", facts->dropped_sequences);
     if (facts->start > 0)
         icl_json_count(&json, "start", facts->start);
+    icl_basins_add_json(&facts->basins, &json);
     icl_polish_add_json(&facts->polished, &json);
     if (facts->step_memory > 0)
         icl_json_number(&json, "step_memory_bytes", facts->step_memory);

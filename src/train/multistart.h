@@ -1,8 +1,9 @@
 /*
- * The start of a training: train.starts. Several runs take a quarter of the steps, on a shortened schedule. Each has a
- * seed of its own for its initial parameters and its data, a word of a stream of train.seed (icl_random_seed), so that
- * neighbouring seeds share no start; the first has train.seed itself. The training then begins with the parameters of
- * the run that has the least loss on common sequences.
+ * The start of a training: train.starts. Several runs take a quarter of the steps, on a shortened schedule. The first
+ * begins as the training itself would, the next at the best basins that scouts found (iclab/basins.h), and the
+ * others, if there are fewer basins, as the first. Each has a seed of its own for its noise and its data, a word of a
+ * stream of train.seed (icl_random_seed), so that neighbouring seeds share no start; the first has train.seed itself.
+ * The training then begins with the parameters of the run that has the least loss on common sequences.
  */
 #ifndef ICLAB_TRAIN_MULTISTART_H
 #define ICLAB_TRAIN_MULTISTART_H
@@ -28,7 +29,8 @@ typedef struct icl_starts_watch {
     void *user; /* handed to report */
 } icl_starts_watch;
 
-/* Returns the bytes of the sequences that starts are compared on; 0 if there is only one start. */
+/* Returns the bytes of the sequences of scouts, or of those that starts are compared on, if these are more; 0 if there
+ * is only one start. */
 double icl_starts_bytes(const icl_trainer *trainer);
 
 /* Runs the starts and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; if

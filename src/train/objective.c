@@ -31,6 +31,21 @@ struct icl_objective {
 
 /* ---- Creation ---- */
 
+icl_status icl_objective_choose_task(const icl_recipe *recipe, icl_task **task, icl_error *error) {
+    icl_recipe *with_grams = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_clone(recipe, &with_grams, error));
+    status = icl_recipe_set_text(with_grams, "task", "sampler", "gram", error);
+    if (status == ICL_OK)
+        status = icl_task_create(with_grams, task, error);
+    if (status != ICL_ERROR_MEMORY)
+        status = ICL_OK; /* the task has no Gram matrices */
+done:
+    icl_recipe_destroy(&with_grams);
+    return status;
+}
+
 static icl_status create_tensors(icl_objective *objective, icl_error *error) {
     const size_t size = icl_model_size(objective->model);
 

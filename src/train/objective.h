@@ -20,6 +20,10 @@ typedef struct icl_objective_params {
     const icl_backend *beside;
 } icl_objective_params;
 
+/* Chooses the task of an objective for a training with this recipe: Gram matrices even if training draws tokens, since
+ * they have the same distribution and their cost does not grow with n. *task stays NULL if the task has none. */
+icl_status icl_objective_choose_task(const icl_recipe *recipe, icl_task **task, icl_error *error);
+
 /* Call icl_objective_draw before the first gradient. */
 icl_status icl_objective_create(const icl_objective_params *params, icl_objective **objective, icl_error *error);
 void icl_objective_destroy(icl_objective **objective);

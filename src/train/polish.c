@@ -80,23 +80,6 @@ typedef struct polish {
     int since_least;
 } polish;
 
-/* Chooses Gram matrices even if training draws tokens: they have the same distribution, and their cost does not grow
- * with n. */
-static icl_status choose_task(polish *p, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_clone(p->problem->recipe, &recipe, error));
-    status = icl_recipe_set_text(recipe, "task", "sampler", "gram", error);
-    if (status == ICL_OK)
-        status = icl_task_create(recipe, &p->task, error);
-    if (status != ICL_ERROR_MEMORY)
-        status = ICL_OK; /* the task has no Gram matrices */
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
 static size_t choose_sequences(const polish *p) {
     const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(p->problem->task, !p->task));
     const double share = sequences_of_budget(&p->problem->settings) / SHARE_OF_BUDGET;
@@ -136,7 +119,7 @@ icl_status icl_polish_measure_memory(const icl_trainer *trainer, double *bytes, 
     *bytes = 0;
     if (!icl_polish_is_wanted(trainer))
         return ICL_OK;
-    const icl_status status = choose_task(&p, error);
+    const icl_status status = icl_objective_choose_task(p.problem->recipe, &p.task, error);
     *bytes = SETS * (double)choose_sequences(&p) *
              (icl_objective_sequence_bytes(trainer->problem.task, !p.task) + TIMES_IF_HEAVY * sizeof(double));
     icl_task_destroy(&p.task);
@@ -331,7 +314,7 @@ icl_status icl_trainer_polish(icl_trainer *trainer, const volatile sig_atomic_t 
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(choose_task(&p, error));
+    ICL_TRY(icl_objective_choose_task(p.problem->recipe, &p.task, error));
     ICL_TRY(create_sets(&p, error));
     ICL_TRY(reserve(&p, error));
     ICL_TRY(icl_allocate(p.size, sizeof *values, "parameters", &values, error));

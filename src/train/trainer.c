@@ -506,6 +506,10 @@ const float *icl_trainer_gradient_norms(const icl_trainer *trainer, size_t *coun
     return trainer->state.norms;
 }
 
+icl_basins_seen icl_trainer_basins(const icl_trainer *trainer) {
+    return trainer->state.seen;
+}
+
 icl_polish_result icl_trainer_polished(const icl_trainer *trainer) {
     return trainer->state.polished;
 }

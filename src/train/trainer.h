@@ -69,13 +69,13 @@ typedef struct icl_trainer_state {
     uint64_t step;         /* steps done */
     icl_tensor parameters; /* [N], the model's flat vector */
     icl_tensor moments[2]; /* [N], the optimizer's */
-    icl_tensor
-        threshold;      /* [1]: where sequences' gradients are cut; 0 before the first step; absent without clipping */
-    icl_tensor average; /* [N], of the parameters after each step; absent with train.average = 0 */
+    icl_tensor threshold;  /* [1]: where sequences' gradients are cut; 0 before step 1; absent without clipping */
+    icl_tensor average;    /* [N], of the parameters after each step; absent with train.average = 0 */
     icl_mishaps mishaps;
 
     bool diverged;              /* the state is of no use: it is neither trained further nor saved */
     uint64_t start;             /* the start that was chosen, from 1; 0: the trainer's own */
+    icl_basins_seen seen;       /* by the scouts of the starts */
     icl_polish_result polished; /* zero: not polished */
 
     icl_batch batch;            /* of B / slices sequences */

@@ -10,6 +10,7 @@
 icl_status __wrap_icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
                                icl_evaluation **evaluation, icl_error *error);
 icl_polish_result __wrap_icl_trainer_polished(const icl_trainer *trainer);
+icl_basins_seen __wrap_icl_trainer_basins(const icl_trainer *trainer);
 icl_status __wrap_icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *recipe, icl_session_memory *memory,
                                              icl_error *error);
 icl_train_progress __real_icl_trainer_progress(const icl_trainer *trainer);
@@ -115,6 +116,11 @@ icl_status __wrap_icl_evaluate(icl_backend *backend, icl_trainer *trainer, /* NO
 done:
     icl_evaluation_destroy(&made);
     return status;
+}
+
+icl_basins_seen __wrap_icl_trainer_basins(const icl_trainer *trainer) { /* NOLINT */
+    (void)trainer;
+    return (icl_basins_seen){31, 2, {.3125, .34375}};
 }
 
 icl_polish_result __wrap_icl_trainer_polished(const icl_trainer *trainer) { /* NOLINT */
@@ -298,7 +304,9 @@ static void test_train(tap_run *tap, scratch_folder *scratch) {
                                              {"seed", 11, NULL},
                                              {"skipped_steps", 2, NULL},
                                              {"dropped_sequences", 3, NULL},
-                                             {"sequences", SEQUENCES, NULL}};
+                                             {"sequences", SEQUENCES, NULL},
+                                             {"scouts", 31, NULL},
+                                             {"basin_count", 2, NULL}};
     char options[1024], line[1024];
     char *content;
 
@@ -313,6 +321,8 @@ static void test_train(tap_run *tap, scratch_folder *scratch) {
                         "24 % +- 2.5 % and were not taken. |gradient| |parameters| / loss is 27 at the end, where "
                         "sampling\nalone makes about 28; a minimum of those sequences lies 26 % lower.\n") != NULL,
            "the polish");
+    tap_ok(tap, strstr(text, "starts: 31 scouts ended in 2 basins, of losses 0.3125 0.3438. Start ") != NULL,
+           "the starts");
     check_scores(tap);
     check_verdict(tap, HALF_MINUS, HALF_MINUS_SE, "half_adjusted");
     check_result(tap, scratch, "run");
@@ -329,6 +339,8 @@ static void test_train(tap_run *tap, scratch_folder *scratch) {
     check_number(tap, content, "skipped_steps", "2");
     check_number(tap, content, "dropped_sequences", "3");
     check_number(tap, content, "polish_gain_se", "0.025");
+    check_number(tap, content, "scouts", "31");
+    tap_ok(tap, content && strstr(content, "0.3125") && strstr(content, "0.34375"), "the basins");
     check_number(tap, content, "step_memory_bytes", "52428800");
     check_number(tap, content, "memory_bytes", "77594624");
     icl_free(&content);

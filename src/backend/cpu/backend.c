@@ -35,6 +35,9 @@ extern const icl_strict_kernels icl_strict_kernel_avx2_table, icl_strict_kernel_
 #if ICL_CPU_BF16 && !ICL_CPU_DOUBLE
 extern const icl_cpu_bf16_kernels icl_cpu_kernel_avx512bf16_bf16_table;
 #endif
+#if ICL_CPU_AMX && !ICL_CPU_DOUBLE
+extern const icl_cpu_bf16_kernels icl_cpu_kernel_amx_bf16_table;
+#endif
 
 static void choose_kernels(HOST(state) * state) {
     state->kernels = &KERNEL(table);
@@ -43,7 +46,7 @@ static void choose_kernels(HOST(state) * state) {
     if (state->isa == ICL_ISA_AVX2) {
         state->kernels = &TABLE_OF(avx2);
         state->strict = &icl_strict_kernel_avx2_table;
-    } else if (state->isa == ICL_ISA_AVX512) {
+    } else if (state->isa >= ICL_ISA_AVX512) {
         state->kernels = &TABLE_OF(avx512);
         state->strict = &icl_strict_kernel_avx512_table;
     }
@@ -51,8 +54,12 @@ static void choose_kernels(HOST(state) * state) {
 }
 
 static const HOST(bf16_kernels) * choose_bf16(icl_isa isa) {
+#if ICL_CPU_AMX && !ICL_CPU_DOUBLE
+    if (isa == ICL_ISA_AMX)
+        return &icl_cpu_kernel_amx_bf16_table;
+#endif
 #if ICL_CPU_BF16 && !ICL_CPU_DOUBLE
-    if (isa == ICL_ISA_AVX512 && __builtin_cpu_supports("avx512bf16"))
+    if (isa >= ICL_ISA_AVX512 && __builtin_cpu_supports("avx512bf16"))
         return &icl_cpu_kernel_avx512bf16_bf16_table;
 #endif
 #if ICL_CPU_VARIANTS
@@ -171,12 +178,12 @@ static void describe(icl_capabilities *capabilities, const HOST(state) * state, 
     icl_host_spec_write(spec, HOST_SPEC, capabilities->spec, sizeof capabilities->spec);
     icl_machine_name(capabilities->name, sizeof capabilities->name);
     snprintf(capabilities->platform, sizeof capabilities->platform, "C");
-    snprintf(capabilities->driver, sizeof capabilities->driver, "%s", ICL_COMPILER);
+    snprintf(capabilities->driver, sizeof capabilities->driver, "%s, %s", ICL_COMPILER, icl_isa_name(state->isa));
     capabilities->kind = ICL_DEVICE_HOST;
     capabilities->element_size = sizeof(real);
     capabilities->compute_units = state->threads;
     capabilities->max_work_group = 1;
-    capabilities->vector_width = (size_t)4 << state->isa; /* floats */
+    capabilities->vector_width = (size_t)4 << (state->isa < ICL_ISA_AVX512 ? state->isa : ICL_ISA_AVX512); /* floats */
     capabilities->global_memory = icl_machine_memory();
     capabilities->max_allocation = state->pool.limit == SIZE_MAX ? 0 : state->pool.limit;
     capabilities->has_fp64 = true;

@@ -13,13 +13,36 @@
 #ifndef ICL_CPU_VARIANTS
 #define ICL_CPU_VARIANTS 0
 #endif
+#ifndef ICL_CPU_AMX
+#define ICL_CPU_AMX 0
+#endif
+
+#if ICL_CPU_AMX
+#include <cpuid.h>
+#include <sys/syscall.h>
+
+/* Returns whether the processor has tiles of bfloat16, and Linux lets this process use them: it keeps 8 KiB more for a
+ * thread that does, and wants to be asked once (its documentation, arch/x86/xstate). */
+static bool may_use_tiles(void) {
+    const unsigned bf16 = 1U << 22, tiles = 1U << 24; /* leaf 7, in edx */
+    const long ask = 0x1023, tile_data = 18;          /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+    unsigned a, b, c, d;
+
+    return __builtin_cpu_supports("avx512bf16") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bf16) &&
+           (d & tiles) && syscall(SYS_arch_prctl, ask, tile_data) == 0;
+}
+#endif
 
 /* Returns the widest instruction set of the processor. */
 static icl_isa processor_isa(void) {
 #if ICL_CPU_VARIANTS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+#if ICL_CPU_AMX
+        return may_use_tiles() ? ICL_ISA_AMX : ICL_ISA_AVX512;
+#else
         return ICL_ISA_AVX512;
+#endif
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return ICL_ISA_AVX2;
 #endif

@@ -3,7 +3,8 @@
  *
  * b is packed once, into panels of LANES columns; each thread packs blocks of rows of a and multiplies them by the
  * panels. An element's sum takes all of k in one order (kernels.h), so that neither the cuts nor the instruction set
- * change its bits, as long as no product or sum is subnormal.
+ * change its bits, as long as no product or sum is subnormal; but for instructions on tiles, which have bits of their
+ * own.
  */
 #include <string.h>
 
@@ -11,8 +12,8 @@
 #include "iclab/status.h"
 
 #define BLOCK_ROWS 64
-#define SLICE_K    512 /* even; terms that are packed at once, while out keeps the sums */
-#define PACKED_K   64  /* even */
+#define SLICE_K    512 /* whole tiles; terms that are packed at once, while out keeps the sums */
+#define PACKED_K   64  /* whole tiles */
 #define NARROW     8   /* with fewer columns lanes would be wasted */
 
 typedef struct operand {
@@ -22,13 +23,13 @@ typedef struct operand {
 } operand;
 
 typedef struct bf16_product {
-    const HOST(kernels) * kernels;
     const HOST(bf16_kernels) * bf16;
     operand out, a, b;
     size_t m, n, k, pairs, panels, row_blocks, inner_batch;
-    size_t parts;       /* pieces of the panels, so that all threads have work */
-    uint32_t *shared_b; /* [panels][pairs][LANES], if all matrices of the batch have the same b; else NULL */
-    uint32_t *own; /* of each thread: packed a, [BLOCK_ROWS][pairs] or [BLOCK_ROWS / LANES][pairs][LANES]; then b */
+    size_t parts;         /* pieces of the panels, so that all threads have work */
+    uint32_t *shared_b;   /* [panels][pairs][LANES], if all matrices of the batch have the same b; else NULL */
+    uint32_t *own;        /* of each thread: packed a, BLOCK_ROWS * pairs; then b */
+    size_t a_row, a_tile; /* strides of packed a, see bf16_block */
     size_t own_size;
     real alpha, beta;
     bool is_direct;  /* the sums are kept in out itself */
@@ -57,60 +58,44 @@ static operand transposed(operand matrix) {
     return (operand){matrix.elements, {matrix.batch_stride[0], matrix.batch_stride[1]}, matrix.column, matrix.row};
 }
 
-/* Packs columns [first, last) * LANES of a matrix of `columns` columns into panels. If the elements of a row are
- * adjacent, all panels take a few terms before any takes more, because rows of a large matrix lie pages apart. */
-static void pack_panels(const bf16_product *p, const real *from, size_t k_stride, size_t column_stride, size_t columns,
-                        size_t first, size_t last, uint32_t *panels) {
-    real square[PACKED_K * LANES];
+/* Packs panels [first, last) of a matrix of p.n columns. If the elements of a row are adjacent, all panels take a few
+ * terms before any takes more, because rows of a large matrix lie pages apart. */
+static void pack_panels(const bf16_product *p, const real *b, size_t first, size_t last, uint32_t *panels) {
+    const size_t terms = p->b.column == 1 ? PACKED_K : p->k;
 
-    for (size_t k = 0; k < p->k && column_stride == 1; k += PACKED_K)
+    for (size_t k = 0; k < p->k; k += terms)
         for (size_t panel = first; panel < last; panel++)
-            p->bf16->pack_lanes(from + k * k_stride + panel * LANES, k_stride, smaller(PACKED_K, p->k - k),
-                                smaller(LANES, columns - panel * LANES), panels + (panel * p->pairs + k / 2) * LANES);
-    for (size_t panel = first; panel < last && column_stride != 1; panel++)
-        for (size_t k = 0; k < p->k; k += PACKED_K) {
-            const size_t terms = smaller(PACKED_K, p->k - k);
-            p->kernels->pack(from + k * k_stride + panel * LANES * column_stride, k_stride, column_stride, terms,
-                             smaller(LANES, columns - panel * LANES), square);
-            p->bf16->pack_lanes(square, LANES, terms, LANES, panels + (panel * p->pairs + k / 2) * LANES);
-        }
+            p->bf16->pack_columns(b + k * p->b.row + panel * LANES * p->b.column, p->b.row, p->b.column,
+                                  smaller(terms, p->k - k), smaller(LANES, p->n - panel * LANES),
+                                  panels + (panel * p->pairs + k / 2) * LANES);
 }
 
 static void pack_shared_panels(void *context, size_t first, size_t last, size_t thread) {
     const bf16_product *p = context;
     (void)thread;
-    pack_panels(p, p->b.elements, p->b.row, p->b.column, p->n, first, last, p->shared_b);
+    pack_panels(p, p->b.elements, first, last, p->shared_b);
 }
 
-/* Packed rows of a: element (row, pair) of the group that begins at row g * LANES lies at
- * elements + g * group + row % LANES * row_stride + pair * pair_stride. */
-typedef struct packed_rows {
-    const uint32_t *elements;
-    size_t group, row_stride, pair_stride;
-} packed_rows;
-
-static packed_rows pack_a(const bf16_product *p, const real *a, size_t rows, uint32_t *to) {
-    if (p->a.row != 1 || p->a.column == 1) {
-        p->bf16->pack_rows(a, p->a.row, p->a.column, rows, p->k, to, p->pairs);
-        return (packed_rows){to, LANES * p->pairs, p->pairs, 1};
-    }
-    pack_panels(p, a, p->a.column, p->a.row, rows, 0, (rows + LANES - 1) / LANES, to);
-    return (packed_rows){to, LANES * p->pairs, 1, LANES};
+static void pack_a(const bf16_product *p, const real *a, size_t rows, uint32_t *to) {
+    for (size_t row = 0; row < rows; row += LANES)
+        p->bf16->pack_rows(a + row * p->a.row, p->a.row, p->a.column, smaller(LANES, rows - row), p->k,
+                           to + row * p->pairs, p->a_row, p->a_tile);
 }
 
 /* Multiplies a block of rows by x.panels panels from `panel` on, and leaves the products at x.sums. */
-static void multiply_rows(const bf16_product *p, packed_rows a, size_t rows, const uint32_t *b, size_t panel,
+static void multiply_rows(const bf16_product *p, const uint32_t *a, size_t rows, const uint32_t *b, size_t panel,
                           HOST(bf16_block) x) {
     real *sums = x.sums;
 
-    x.row_stride = a.row_stride;
-    x.pair_stride = a.pair_stride;
+    x.a_group = LANES * p->pairs;
+    x.a_row = p->a_row;
+    x.a_tile = p->a_tile;
     x.b_stride = p->pairs * LANES;
     for (size_t pair = 0; pair < p->pairs; pair += ICL_BF16_PAIRS)
-        for (size_t row = 0; row < rows; row += LANES) {
-            x.a = a.elements + row / LANES * a.group + pair * a.pair_stride;
+        for (size_t row = 0; row < rows; row += ICL_BF16_ROWS) {
+            x.a = a + row * p->pairs + pair / LANES * p->a_tile;
             x.b = b + (panel * p->pairs + pair) * LANES;
-            x.rows = smaller(LANES, rows - row);
+            x.rows = smaller(ICL_BF16_ROWS, rows - row);
             x.pairs = smaller(ICL_BF16_PAIRS, p->pairs - pair);
             x.is_first = pair == 0 && !p->is_resumed;
             x.sums = sums + row * x.sums_row;
@@ -129,7 +114,7 @@ static void store(const bf16_product *p, const real *acc, size_t rows, size_t wi
 }
 
 /* Multiplies a block of rows by the panels [first, last) and stores the result at `out`. */
-static void multiply_panels(const bf16_product *p, packed_rows a, size_t rows, const uint32_t *b, size_t first,
+static void multiply_panels(const bf16_product *p, const uint32_t *a, size_t rows, const uint32_t *b, size_t first,
                             size_t last, real *out) {
     real acc[ICL_BF16_PANELS * BLOCK_ROWS * LANES];
 
@@ -160,17 +145,21 @@ static void multiply_items(void *context, size_t first, size_t last, size_t thre
     uint32_t *own_a = p->own + thread * p->own_size, *own_b = own_a + BLOCK_ROWS * p->pairs;
     size_t packed = SIZE_MAX; /* the batch whose b lies in own_b */
 
+    if (p->bf16->begin)
+        p->bf16->begin();
     for (size_t item = first; item < last; item++) {
         const size_t block = item / p->parts, part = item % p->parts;
         const size_t batch = block / p->row_blocks, row = block % p->row_blocks * BLOCK_ROWS;
         const size_t rows = smaller(BLOCK_ROWS, p->m - row);
-        const packed_rows a = pack_a(p, matrix_of(p, &p->a, batch) + row * p->a.row, rows, own_a);
+        pack_a(p, matrix_of(p, &p->a, batch) + row * p->a.row, rows, own_a);
         if (!p->shared_b && packed != batch)
-            pack_panels(p, matrix_of(p, &p->b, batch), p->b.row, p->b.column, p->n, 0, p->panels, own_b);
+            pack_panels(p, matrix_of(p, &p->b, batch), 0, p->panels, own_b);
         packed = batch;
-        multiply_panels(p, a, rows, p->shared_b ? p->shared_b : own_b, p->panels * part / p->parts,
+        multiply_panels(p, own_a, rows, p->shared_b ? p->shared_b : own_b, p->panels * part / p->parts,
                         p->panels * (part + 1) / p->parts, matrix_of(p, &p->out, batch) + row * p->out.row);
     }
+    if (p->bf16->end)
+        p->bf16->end();
 }
 
 /* Makes one matrix of a batch of matrices whose rows lie evenly, if they all have the same b: fewer ragged blocks. */
@@ -192,8 +181,7 @@ static bf16_product describe(const HOST(state) * state, const icl_matmul_params 
                              size_t *batches) {
     const int rank = operands[0].rank;
     const size_t *shape = operands[0].shape;
-    bf16_product p = {.kernels = state->kernels,
-                      .bf16 = state->bf16,
+    bf16_product p = {.bf16 = state->bf16,
                       .out = operand_of(&operands[0]),
                       .a = operand_of(&operands[1]),
                       .b = operand_of(&operands[2]),
@@ -226,7 +214,9 @@ static icl_status multiply_terms(icl_backend *backend, bf16_product p, size_t ba
     const bool is_shared = batches == 1 || (p.b.batch_stride[0] == 0 && p.b.batch_stride[1] == 0);
     uint32_t *memory;
 
-    p.pairs = (p.k + 1) / 2;
+    p.pairs = p.bf16->in_tiles ? host_round_up(p.k, 2 * LANES) / 2 : (p.k + 1) / 2;
+    p.a_row = p.bf16->in_tiles ? LANES : p.pairs;
+    p.a_tile = p.bf16->in_tiles ? LANES * LANES : LANES;
     const size_t b_size = p.panels * p.pairs * LANES, blocks = batches * p.row_blocks;
     p.parts = smaller(p.panels, (state->threads + blocks - 1) / blocks);
     p.own_size = BLOCK_ROWS * p.pairs + (is_shared ? 0 : b_size);

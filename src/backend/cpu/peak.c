@@ -15,8 +15,8 @@ extern const HOST(peak_kernels) PEAK_OF(avx2), PEAK_OF(avx512);
 /* Returns the kernels of an instruction set, or NULL if it is wider than the backend's. */
 static const HOST(peak_kernels) * kernels_of(icl_peak_isa isa, icl_isa widest) {
 #if ICL_CPU_VARIANTS
-    if (isa == ICL_PEAK_AVX512 || (isa == ICL_PEAK_WIDEST && widest == ICL_ISA_AVX512))
-        return widest == ICL_ISA_AVX512 ? &PEAK_OF(avx512) : NULL;
+    if (isa == ICL_PEAK_AVX512 || (isa == ICL_PEAK_WIDEST && widest >= ICL_ISA_AVX512))
+        return widest >= ICL_ISA_AVX512 ? &PEAK_OF(avx512) : NULL;
     if (isa == ICL_PEAK_AVX2 || (isa == ICL_PEAK_WIDEST && widest == ICL_ISA_AVX2))
         return widest >= ICL_ISA_AVX2 ? &PEAK_OF(avx2) : NULL;
 #endif

@@ -261,7 +261,8 @@ static void plan_trained(icl_study *study) {
                          .settings = {ICL_PHRASE("model.layers=%zu model.parameterization=%s", cell->layers,
                                                  cell->parameterization),
                                       ICL_PHRASE("train.steps=%zu train.batch=%zu", trained_budgets[study->scale].steps,
-                                                 trained_budgets[study->scale].batch)});
+                                                 trained_budgets[study->scale].batch),
+                                      "train.starts=1 train.polish=off"});
     }
 }
 
@@ -463,7 +464,8 @@ static void plan_recurrent(icl_study *study) {
                          .settings = {"model.layers=2 model.tied=true",
                                       ICL_PHRASE("model.parameterization=%s", cell->parameterization),
                                       ICL_PHRASE("task.n=%zu train.batch=%zu train.steps=%zu", cell->n,
-                                                 cell->batch < most ? cell->batch : most, steps)});
+                                                 cell->batch < most ? cell->batch : most, steps),
+                                      "train.starts=1 train.polish=off"});
     }
 }
 

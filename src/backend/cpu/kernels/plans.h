@@ -142,25 +142,36 @@ typedef struct HOST(token_block) {
 /*
  * Products of operands that are rounded to bfloat16. A pair is two neighbours along k, the first in the low half of 32
  * bits; an odd k is padded with 0. Rounding is to nearest, ties to even; subnormal numbers become 0.
+ *
+ * Pair p of row r of a lies at a + r / LANES * a_group + r % LANES * a_row + p / LANES * a_tile + p % LANES. Kernels
+ * whose rows lie in one piece have a_tile = LANES. Kernels in tiles have squares of LANES rows and LANES pairs; the
+ * pairs of both operands fill whole tiles, padded with 0, and rows of a that fill up the last tile may hold anything.
  */
 typedef struct HOST(bf16_block) {
-    const uint32_t *a, *b;          /* b: panels of [pairs][LANES] */
-    size_t row_stride, pair_stride; /* of a */
-    size_t b_stride;                /* between panels */
-    size_t rows, pairs, panels;     /* at most LANES, ICL_BF16_PAIRS and ICL_BF16_PANELS */
-    bool is_first;                  /* the sums begin from 0 */
+    const uint32_t *a, *b; /* b: panels of [pairs][LANES] */
+    size_t a_group, a_row, a_tile;
+    size_t b_stride;            /* between panels */
+    size_t rows, pairs, panels; /* at most ICL_BF16_ROWS, ICL_BF16_PAIRS and ICL_BF16_PANELS */
+    bool is_first;              /* the sums begin from 0 */
     real *sums;
     size_t sums_row, sums_panel; /* strides; the LANES sums of a panel's row are adjacent */
 } HOST(bf16_block);
 
 typedef struct HOST(bf16_kernels) {
-    /* to [rows][to_stride] = the pairs of each row, from k elements at k_stride. */
+    bool in_tiles;
+    /* to = the pairs of `rows` (<= LANES) rows of k elements, pair p of row r at to[r * to_row + p / LANES * to_tile + p
+     * % LANES]. */
     void (*pack_rows)(const real *from, size_t row_stride, size_t k_stride, size_t rows, size_t k, uint32_t *to,
-                      size_t to_stride);
-    /* panel [(k + 1) / 2][LANES] = the pairs of `width` (<= LANES) adjacent columns, zero-padded. */
-    void (*pack_lanes)(const real *from, size_t k_stride, size_t k, size_t width, uint32_t *panel);
-    /* sums += a b. Each sum takes the products from left to right, but the second of a pair before the first. */
+                      size_t to_row, size_t to_tile);
+    /* panel [pairs][LANES] = the pairs of `width` (<= LANES) columns of k elements, zero-padded. */
+    void (*pack_columns)(const real *from, size_t k_stride, size_t column_stride, size_t k, size_t width,
+                         uint32_t *panel);
+    /* sums += a b. Without tiles each sum takes the products from left to right, but the second of a pair before the
+     * first. With tiles it takes sums of LANES pairs, each of which is that of the firsts plus that of the seconds. */
     void (*multiply)(const HOST(bf16_block) * block);
+    /* A thread calls begin before it multiplies, and end when it is done; both are NULL without tiles. */
+    void (*begin)(void);
+    void (*end)(void);
 
     /* Softmax attention whose products round their operands, in blocks of as many queries or keys as that of the
      * instruction set's other kernels (kernels.h). */
@@ -170,6 +181,7 @@ typedef struct HOST(bf16_kernels) {
     size_t (*softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 } HOST(bf16_kernels);
 
+#define ICL_BF16_ROWS   32
 #define ICL_BF16_PAIRS  128
 #define ICL_BF16_PANELS 2
 
