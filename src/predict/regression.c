@@ -450,7 +450,8 @@ static icl_status choose_methods(regression_run *run, icl_error *error) {
     if (outcome->features > outcome->most_features)
         outcome->methods &= ~model;
     if (outcome->methods == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu features for the model alone: expected at most %zu (0: there is no model)",
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: %zu features for the model alone: expected at most %zu (0: there is no model)",
                         params->table->name, outcome->features, outcome->most_features);
     if (!params->without_held_out)
         outcome->methods |= 1u << ICL_METHOD_MEAN;

@@ -118,8 +118,8 @@ refuse '1e400.*expected' "a number that no double holds" 'a,y\n1,2\n2,3\n1e400,5
 refuse 'too large a number "1e101": expected magnitudes up to 1e100' "a number whose square could not be summed" \
     'a,y\n1,2\n2,3\n1e101,5\n4,4\n5,7\n'
 refuse '5 rows with a target for 6 folds.*--folds 5' "more folds than rows" 'a,y\n1,2\n2,3\n3,5\n4,4\n5,7\n' --folds 6
-refuse '--prompts without a model of linear regression: expected such a RUN' "prompts without a model" 'a,y\n1,2\n' --prompts 3
-refuse '--inputs without a model of linear regression: expected such a RUN' "inputs without a model" 'a,y\n1,2\n' --inputs whitened
+refuse '--prompts without a model of linear regression' "prompts without a model" 'a,y\n1,2\n' --prompts 3
+refuse '--inputs without a model of linear regression' "inputs without a model" 'a,y\n1,2\n' --inputs whitened
 refuse '--device without RUN: expected a run' "a device without a model" 'a,y\n1,2\n' --device ref
 refuse '--gemm without RUN: expected a run' "products without a model" 'a,y\n1,2\n' --gemm native
 refuse '--precision without RUN: expected a run' "a precision without a model" 'a,y\n1,2\n' --precision bf16
@@ -152,8 +152,9 @@ grep -qx '{"note":"1 of 1 predictions for new rows lie far outside the labels, 2
 ok $? "a row far away is said to be one"
 
 # ---- A model of tables ----
-run train tables-quick --set task.d=5 --set task.n=12 --set model.layers=1 --set model.width=16 --set model.key_width=7 \
-    --set model.value_width=8 --set model.heads=2 --set train.batch=2 --set train.warmup=0 --set eval.every=0 \
+run train tables-quick --set task.d=5 --set task.n=12 --set model.layers=1 --set model.width=16 \
+    --set model.key_width=7 --set model.value_width=8 \
+    --set model.heads=2 --set train.batch=2 --set train.warmup=0 --set eval.every=0 \
     --set eval.sequences=4 --steps 2 --quiet --out "$work/tables"
 expect 0 "a model of tables, barely trained"
 run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --repeats 1 --json

@@ -146,11 +146,14 @@ def predict_sklearn(made, name, features, targets, queries):
     return means, (means - 1.2815515655446004 * deviations, means + 1.2815515655446004 * deviations)
 
 
-def predict_ours(iclab, features, targets, queries):
+def predict_ours(iclab, features, targets, queries, model):
     """Predictions and intervals of 80 % by name: of each method, and of the one that is best on rows held out."""
-    found = iclab.regress(features, targets, queries, repeats=1, importances=False)
+    found = iclab.regress(features, targets, queries, model=model, device="cpu", repeats=1, importances=False)
     answers = {f"iclab {name}": (found[name], None) for name in found if name not in ("mean", "prediction")
                and not name.startswith(("low_", "high_"))}
+    if "model" in found:
+        alone = iclab.regress(features, targets, queries, model=model, device="cpu", methods="model", held_out=False)
+        answers["iclab model"] = (alone["prediction"], (alone["low_80"], alone["high_80"]))
     answers["iclab"] = (found["prediction"], (found["low_80"], found["high_80"]))
     return answers
 
@@ -173,7 +176,7 @@ class Tally:
             self.asked += len(truth)
 
 
-def run_table(iclab, features, targets, splits, with_sklearn):
+def run_table(iclab, features, targets, splits, with_sklearn, model):
     """A tally by name, and the squared errors of the mean."""
     tallies, of_mean, n = {}, 0.0, len(targets)
     held = max(n // 5, 5)
@@ -182,7 +185,7 @@ def run_table(iclab, features, targets, splits, with_sklearn):
         known, asked = order[:-held], order[-held:]
         of_mean += float(numpy.sum((targets[asked] - targets[known].mean()) ** 2))
         start = time.perf_counter()
-        answers = predict_ours(iclab, features[known], targets[known], features[asked])
+        answers = predict_ours(iclab, features[known], targets[known], features[asked], model)
         seconds = time.perf_counter() - start
         for name, answer in answers.items():
             tallies.setdefault(name, Tally()).add(answer, targets[asked], seconds)
@@ -219,6 +222,7 @@ def main():
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--model")
     options = parser.parse_args()
     os.environ.setdefault("ICLAB_LIBRARY", str(next(iter(sorted(options.build.glob("libiclab*.so"))), "")))
     sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "tools")]
@@ -228,7 +232,7 @@ def main():
     results, names = [], []
     for table in options.tables.split(","):
         features, targets = read(table, options.folder)
-        tallies, of_mean = run_table(iclab, features, targets, options.splits, not options.ours)
+        tallies, of_mean = run_table(iclab, features, targets, options.splits, not options.ours, options.model)
         if not names:
             names = list(tallies)
             print("squared error over that of the mean\n" + f"{'table':14} {'n':>4} {'d':>3} "
