@@ -78,6 +78,9 @@
           "(2403.17844), Grazzi et al. 2024 (2411.12537), Edelman et al. 2024 (2402.11004), and Garg et al. 2022 " \
           "(2208.01066)") \
         STUDY(memories) \
+    PAPER("Mixers as language models of bytes: Yang et al. 2024 (arXiv 2412.06464, 2312.06635), Dao and Gu 2024 " \
+          "(2405.21060), Sun et al. 2023 (2307.08621), Kimi Team 2025 (2510.26692), Peng et al. 2025 (2503.14456)") \
+        STUDY(text_memories) \
     PAPER("Singh et al. 2024, \"What needs to go right for an induction head?\" (arXiv 2404.07129), and " \
           "Singh et al. 2025, \"Strategy coopetition explains the emergence and transience of in-context " \
           "learning\" (arXiv 2503.05631)") \

@@ -32,8 +32,8 @@ typedef struct icl_byte_trees {
 
 /* What one does with trees. */
 typedef struct icl_byte_trees_functions {
-    /* Creates trees that know nothing. `most` contexts at most are kept, from 256 to ICL_MOST_CONTEXTS; depth is at most
-     * ICL_MOST_ORDER. */
+    /* Creates trees that know nothing. `most` contexts at most are kept, from 256 to ICL_MOST_CONTEXTS; the depth is
+     * ICL_MOST_ORDER or less. */
     icl_status (*create)(size_t depth, size_t most, icl_byte_trees **trees, icl_error *error);
     void (*destroy)(icl_byte_trees **trees);
 

@@ -42,7 +42,7 @@ static icl_status write_huge(icl_trainer *trainer, const icl_training_state *sta
     changed.threshold = state->threshold;
     for (size_t i = 0; i < state->size; i++) {
         changed.vectors[0][i] = huge;
-        for (int j = 1; j < ICL_STATE_VECTORS; j++)
+        for (int j = 1; j < ICL_STATE_VECTORS && state->vectors[j]; j++) /* the average, which comes last, is absent */
             changed.vectors[j][i] = state->vectors[j][i];
     }
     ICL_TRY(icl_trainer_write_state(trainer, &changed, error));
@@ -53,7 +53,7 @@ done:
 
 static bool same_states(const icl_training_state *a, const icl_training_state *b) {
     bool same = true;
-    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+    for (int i = 0; i < ICL_STATE_VECTORS && a->vectors[i]; i++)
         same = same && memcmp(a->vectors[i], b->vectors[i], a->size * sizeof(double)) == 0;
     return same;
 }
@@ -100,11 +100,12 @@ static void test_skipping(tap_run *tap, icl_backend *backend, const char *const 
 
 /* Rounding is tested with 0.1, which single precision cannot represent. */
 static void test_rounding(tap_run *tap, icl_backend *backend) {
+    static const char *const averaged[] = {"task.d=3", "task.n=4", "train.batch=8", "train.average=2", NULL};
     icl_training_state state = {0};
     icl_trainer *trainer = NULL;
     icl_error error = {0};
     size_t rounded = 0;
-    icl_status status = make_trainer(backend, adam, &trainer, &error);
+    icl_status status = make_trainer(backend, averaged, &trainer, &error);
 
     if (status == ICL_OK)
         status = icl_training_state_create(trainer, &state, &error);

@@ -19,6 +19,11 @@ DECODERS = {
 COORDINATES = 20  # of x, in the regression that the decoders learn
 DECODE_MODEL = (3, 2, 64, 1)  # layers, heads, width, sequences at once
 
+# The recipe `text`: layers, heads, width, tokens, batch; the convolution, and the feed-forward part over the width.
+TEXT_MODEL = (4, 4, 128, 256, 16)
+TEXT_CONVOLUTION, TEXT_FACTOR = 4, 3
+TEXT_MIXERS = {"gated-delta": ("chunk16", "chunk32"), "softmax": ("fused", "plain")}
+
 
 def add_step_arguments(parser):
     parser.add_argument("--d", type=int, default=20, help="dimension of x")

@@ -1,0 +1,121 @@
+"""The training step of a language model of bytes in PyTorch: what the recipe `text` trains, with AdamW.
+
+    chunk16, chunk32   gated delta rules by chunks (recurrence_torch.py): short convolutions with SiLU before queries,
+                       keys and values, queries and keys of length 1, an RMS norm of each head's output
+    fused              softmax attention by scaled_dot_product_attention, in the same place
+    plain              softmax(q k^T / sqrt(m) + mask) v
+
+Around them: RMS norms before each part, a SwiGLU, the norm of the whole gradient cut to 1. A step draws fresh windows
+of the text, from memory here, from the file in iclab.
+"""
+import pathlib
+
+import recurrence_torch
+import settings
+import torch
+from decoder_torch import ATTEND
+from torch import nn
+from torch.nn import functional
+
+BYTES = 256
+
+
+class Norm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return functional.rms_norm(x, x.shape[-1:], self.gain, 1e-5)
+
+
+class Attention(nn.Module):
+    def __init__(self, heads, width, formulation):
+        super().__init__()
+        self.heads, self.attend = heads, ATTEND[formulation]
+        self.project, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        q, k, v = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.output(self.attend(q, k, v).transpose(1, 2).flatten(2))
+
+
+class GatedDelta(nn.Module):
+    def __init__(self, heads, width, formulation):
+        super().__init__()
+        self.heads = heads
+        self.recur = recurrence_torch.evaluator(formulation, "gated-delta", 1)
+        self.project, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.filters = nn.Conv1d(
+            3 * width, 3 * width, settings.TEXT_CONVOLUTION, groups=3 * width, bias=False,
+            padding=settings.TEXT_CONVOLUTION - 1
+        )
+        self.write, self.gate = nn.Linear(width, heads), nn.Linear(width, heads)
+        self.rate, self.norm = nn.Parameter(torch.zeros(heads)), Norm(width // heads)
+
+    def forward(self, x):
+        filtered = self.filters(self.project(x).transpose(1, 2))[..., :x.shape[1]].transpose(1, 2)
+        parts = functional.silu(filtered).unflatten(-1, (3, self.heads, -1))
+        q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        beta = torch.sigmoid(self.write(x)).transpose(1, 2)
+        decay = (-self.rate.exp() * functional.softplus(self.gate(x))).transpose(1, 2)
+        q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
+        return self.output(self.norm(self.recur(q, k, v, beta, decay)).transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, heads, width, formulation):
+        super().__init__()
+        self.before_mixer, self.before_feed_forward = Norm(width), Norm(width)
+        self.mixer = (Attention if formulation in ATTEND else GatedDelta)(heads, width, formulation)
+        hidden = settings.TEXT_FACTOR * width
+        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        x = x + self.mixer(self.before_mixer(x))
+        y = self.before_feed_forward(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+class Model(nn.Module):
+    def __init__(self, formulation):
+        super().__init__()
+        layers, heads, width, _, _ = settings.TEXT_MODEL
+        self.table = nn.Embedding(BYTES, width)
+        self.blocks = nn.ModuleList(Block(heads, width, formulation) for _ in range(layers))
+        self.norm, self.readout = Norm(width), nn.Linear(width, BYTES)
+
+    def forward(self, symbols):
+        x = self.table(symbols)
+        for block in self.blocks:
+            x = block(x)
+        return self.readout(self.norm(x))
+
+
+def read_text(name):
+    path = pathlib.Path(name)
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return torch.frombuffer(bytearray(b"".join(file.read_bytes() for file in files)), dtype=torch.uint8).long()
+
+
+def make_step(options):
+    """A function that takes `count` steps and returns when they are done."""
+    torch.manual_seed(1)
+    _, _, _, length, batch = settings.TEXT_MODEL
+    text = read_text(options.text).to(options.torch_device)
+    model = Model(options.formulation).to(options.torch_device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=options.fused_adam or None)
+    predict = torch.compile(model) if options.compile else model
+    places = torch.arange(length + 1, device=text.device)
+
+    def run(count):
+        for _ in range(count):
+            windows = text[torch.randint(len(text) - length, (batch, 1), device=text.device) + places]
+            optimizer.zero_grad(set_to_none=True)
+            logits = predict(windows[:, :-1])
+            functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten()).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1)
+            optimizer.step()
+
+    return run
