@@ -11,7 +11,7 @@
           "2402.14180)") \
         STUDY(versatile_table1) STUDY(versatile_profile) STUDY(versatile_weights) STUDY(versatile_layers) \
         STUDY(versatile_quadratic) STUDY(versatile_feedforward) STUDY(versatile_adaptation) \
-        STUDY(versatile_architectures) \
+        STUDY(versatile_architectures) STUDY(versatile_diagonal) \
     PAPER("Ahn et al. 2023, \"Transformers learn to implement preconditioned gradient descent for " \
           "in-context learning\" (arXiv 2306.00297)") \
         STUDY(precondition_theory) STUDY(precondition_rotation) STUDY(precondition_lbfgs) \
