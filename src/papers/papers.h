@@ -44,7 +44,7 @@
           "Function Lipschitzness\" (arXiv 2402.11639)") \
         STUDY(window_lipschitz) STUDY(window_noise) STUDY(window_context) STUDY(window_generalize) \
         STUDY(window_subspace) STUDY(window_rate) STUDY(window_values) STUDY(window_far) \
-        STUDY(window_classification) STUDY(window_directions) \
+        STUDY(window_classification) STUDY(window_directions) STUDY(window_layers) \
     PAPER("Garg, Tsipras, Liang, Valiant 2022, \"What can transformers learn in-context? A case study of " \
           "simple function classes\" (arXiv 2208.01066)") \
         STUDY(garg_curves) STUDY(garg_shifts) \
