@@ -2,10 +2,10 @@
  * Windows in several layers (Collins et al. 2024, window.c, treats one): what further layers of softmax attention and a
  * norm change, on affine functions of k of d directions.
  *
- * Models are causal sequence models without feed-forward parts, whose embedding, queries, keys, values and read-out are
- * free. Three things are told: the loss, over that of the best window w B B^T of one layer; how far tokens collapse, the
- * mean cosine of two tokens of a sequence in the residual stream after each layer; and whether the first layer has
- * learned the metric, rho(M, B) of its scores M = E W_K (E W_Q)^T on inputs, with the embedding E.
+ * Models are causal sequence models without feed-forward parts, whose embedding, queries, keys, values and read-out
+ * are free. Three things are told: the loss, over that of the best window w B B^T of one layer; how far tokens
+ * collapse, the mean cosine of two tokens of a sequence in the residual stream after each layer; and whether the first
+ * layer has learned the metric, rho(M, B) of its scores M = E W_K (E W_Q)^T on inputs, with the embedding E.
  */
 #include <math.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct depth {
 
 static const depth depths[] = {{1, "none"}, {2, "none"}, {3, "none"}, {1, "rms"}, {2, "rms"}, {3, "rms"}};
 
-/* Models of scale ci; all others are of the others. */
+/* Models of scale ci, the first ones. */
 enum { FEW = 2 };
 
 static const struct {
