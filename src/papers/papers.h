@@ -11,7 +11,7 @@
           "2402.14180)") \
         STUDY(versatile_table1) STUDY(versatile_profile) STUDY(versatile_weights) STUDY(versatile_layers) \
         STUDY(versatile_quadratic) STUDY(versatile_feedforward) STUDY(versatile_adaptation) \
-        STUDY(versatile_architectures) \
+        STUDY(versatile_architectures) STUDY(versatile_diagonal) \
     PAPER("Ahn et al. 2023, \"Transformers learn to implement preconditioned gradient descent for " \
           "in-context learning\" (arXiv 2306.00297)") \
         STUDY(precondition_theory) STUDY(precondition_rotation) STUDY(precondition_lbfgs) \
@@ -45,7 +45,7 @@
           "Function Lipschitzness\" (arXiv 2402.11639)") \
         STUDY(window_lipschitz) STUDY(window_noise) STUDY(window_context) STUDY(window_generalize) \
         STUDY(window_subspace) STUDY(window_rate) STUDY(window_values) STUDY(window_far) \
-        STUDY(window_classification) STUDY(window_directions) \
+        STUDY(window_classification) STUDY(window_directions) STUDY(window_layers) \
     PAPER("Garg, Tsipras, Liang, Valiant 2022, \"What can transformers learn in-context? A case study of " \
           "simple function classes\" (arXiv 2208.01066)") \
         STUDY(garg_curves) STUDY(garg_shifts) \
