@@ -52,7 +52,9 @@ size_t icl_starts_count(const icl_trainer *trainer) {
 #define FIXED_BATCH ((uint64_t)3 << 41)
 #define HELD_BATCH  ((uint64_t)3 << 42)
 
-/* Few contexts can carry the mean of a deep layer's losses. The largest of them are left out of the ranking. */
+/* Few contexts can carry the mean of a deep layer's losses, and later steps tame them: the best basin of gd++
+ * with three layers, d = n = 10, has a mean of .5 after a quarter of the steps, and of .081, the least of all, in the
+ * end. Scouts and starts are therefore compared without the largest share of losses. */
 #define LEFT_OUT 0.001
 
 #define SAME_BASIN 1.02 /* the largest ratio of two losses in one basin */
@@ -396,18 +398,21 @@ done:
 
 /* ---- The best start ---- */
 
-/* Computes the mean loss on the common sequences, in double precision. */
+/* Computes the mean loss on the common sequences, in double precision, without the largest. */
 static icl_status judge(icl_objective *objective, const float *values, double *loss, icl_error *error) {
-    const size_t size = icl_objective_size(objective);
-    double *at = NULL;
+    const size_t size = icl_objective_size(objective), sequences = icl_objective_sequences(objective);
+    double *at = NULL, *losses = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(size, sizeof *at, "start", &at, error));
+    ICL_TRY(icl_allocate(sequences, sizeof *losses, "start", &losses, error));
     for (size_t i = 0; i < size; i++)
         at[i] = (double)values[i];
-    ICL_TRY(icl_objective_gradient(objective, at, loss, NULL, error));
+    ICL_TRY(icl_objective_losses(objective, at, losses, error));
+    *loss = icl_trimmed_mean(losses, sequences, LEFT_OUT);
 done:
     icl_free(&at);
+    icl_free(&losses);
     return status;
 }
 

@@ -3,7 +3,8 @@
  * begins as the training itself would, the next at the best basins that scouts found (iclab/basins.h), and the
  * others, if there are fewer basins, as the first. Each has a seed of its own for its noise and its data, a word of a
  * stream of train.seed (icl_random_seed), so that neighbouring seeds share no start; the first has train.seed itself.
- * The training then begins with the parameters of the run that has the least loss on common sequences.
+ * The training then begins with the parameters of the run that has the least loss on common sequences, without the
+ * largest thousandth.
  */
 #ifndef ICLAB_TRAIN_MULTISTART_H
 #define ICLAB_TRAIN_MULTISTART_H

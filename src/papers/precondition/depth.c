@@ -11,14 +11,16 @@
  * deep models with B free the expectation says little about samples: rare contexts dominate it. The paper's printed
  * three-layer weights have an expected loss of .0542, 56 times the least that tools/descent_optima.py finds, and yet on
  * most samples of 100,000 their loss is half that of a minimum with the expected loss .00128. There the printed weights
- * and the loss of a sample are the targets.
+ * are the targets, and losses are compared with theirs on the same sequences, without the largest thousandth.
  */
 #include <math.h>
 
 #include "iclab/descent_optimum.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
+#include "numeric/statistics.h"
 #include "papers/papers.h"
+#include "train/objective.h"
 
 enum { MOST_D = 10, MOST_LAYERS = 4, MOST_SIZE = 2 * MOST_LAYERS * MOST_D * MOST_D };
 
@@ -34,7 +36,7 @@ typedef struct depth_cell {
     double steps[MOST_LAYERS];  /* a_l */
     double scales[MOST_LAYERS]; /* b_l */
     icl_evidence evidence;      /* of these */
-    double loss;                /* ICL_COMPUTED: exact, of the optimum; ICL_READ: of a sample, at most; 0: none */
+    double loss;                /* ICL_COMPUTED: exact, of the optimum; otherwise 0 */
     const char *clip;
     size_t batch;
     icl_scale first; /* first scale of the cell */
@@ -42,7 +44,7 @@ typedef struct depth_cell {
 
 static const depth_cell cells[] = {
     {"free-b-d5-n20-L2", 5, 20, 2, {.51676, 3.47466}, {.86846}, ICL_COMPUTED, .05750115, "10", 2048, ICL_SCALE_CI},
-    {"free-b-d5-n20-L3", 5, 20, 3, {.38, 2.40, 9.55}, {.90, .565}, ICL_READ, 8.25e-4, "1", 2048, ICL_SCALE_SHORT},
+    {"free-b-d5-n20-L3", 5, 20, 3, {.38, 2.40, 9.55}, {.90, .565}, ICL_READ, 0, "1", 2048, ICL_SCALE_SHORT},
     {"free-b-d5-n20-L4", 5, 20, 4, {0}, {0}, ICL_EVIDENCE_NONE, 0, "1", 2048, ICL_SCALE_SHORT},
     {"free-b-d5-n10-L2", 5, 10, 2, {.37382, 3.01631}, {.92294}, ICL_COMPUTED, .38412070, "10", 16384, ICL_SCALE_SHORT},
     {"free-b-d10-n20-L2", 10, 20, 2, {.43506, 3.51334}, {.94069}, ICL_COMPUTED, .53588432, "10", 2048, ICL_SCALE_SHORT},
@@ -93,8 +95,12 @@ enum {
     LOSS = ICL_DESCENT_LOSS,
     DISTANCE = ICL_DESCENT_DISTANCE,
     COEFFICIENTS = ICL_DESCENT_NUMBERS,
-    NUMBERS = COEFFICIENTS + 2 * MOST_LAYERS - 1
+    TRIMMED = COEFFICIENTS + 2 * MOST_LAYERS - 1, /* mean loss without the largest thousandth; of deep layers */
+    PRINTED_TRIMMED,                              /* that of the printed weights */
+    NUMBERS
 };
+
+#define LEFT_OUT 0.001
 
 static icl_status measure_coefficients(const depth_cell *cell, const icl_model *model, const float *values,
                                        icl_number *numbers, icl_error *error) {
@@ -126,6 +132,33 @@ static void write_optimum(const depth_cell *cell, float *values) {
         }
 }
 
+/* Measures the trimmed means of the learned and of the printed layers. */
+static icl_status measure_trimmed(const icl_study *study, icl_trainer *trained, const float *learned,
+                                  const float *printed, icl_number *numbers, icl_error *error) {
+    const icl_objective_params params = {.task = icl_trainer_task(trained),
+                                         .model = icl_trainer_model(trained),
+                                         .purpose = ICL_FOR_EVALUATION,
+                                         .sequences = budgets[study->scale].sampled};
+    const float *const vectors[] = {learned, printed};
+    icl_objective *objective = NULL;
+    double *losses = NULL, at[MOST_SIZE];
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_objective_create(&params, &objective, error));
+    ICL_TRY(icl_objective_draw(objective, study->run->params->seed, 0, error));
+    const size_t sequences = icl_objective_sequences(objective);
+    ICL_TRY(icl_study_room(study, sequences, sizeof *losses, &losses, error));
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < icl_objective_size(objective); i++)
+            at[i] = (double)vectors[k][i];
+        ICL_TRY(icl_objective_losses(objective, at, losses, error));
+        numbers[TRIMMED + k].value = icl_trimmed_mean(losses, sequences, LEFT_OUT);
+    }
+done:
+    icl_objective_destroy(&objective);
+    return status;
+}
+
 /* Measures losses. If there is an exact optimum, the loss is the optimum's plus the learned model's excess on the same
  * sequences. */
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
@@ -146,7 +179,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                                    vectors, losses, error));
     numbers[LOSS] = is_exact ? (icl_number){data->loss + losses[1].excess, losses[1].excess_se}
                              : (icl_number){losses[1].mse, losses[1].se};
-    return ICL_OK;
+    return is_exact ? ICL_OK : measure_trimmed(study, trained, values, optimum, numbers, error);
 }
 
 /* ---- Judging ---- */
@@ -166,7 +199,7 @@ static void judge_sparse(icl_study *study, const icl_study_cell *cell) {
 static void judge_coefficients(icl_study *study, const icl_study_cell *cell) {
     const depth_cell *data = cell->data;
     const bool is_printed = data->evidence == ICL_READ;
-    const double relative = fmax(budgets[study->scale].coefficient_tolerance, is_printed ? .05 : 0);
+    const double relative = fmax(budgets[study->scale].coefficient_tolerance, is_printed ? PRINTED_TOLERANCE : 0);
 
     for (size_t i = 0; data->evidence != ICL_EVIDENCE_NONE && i + 1 < 2 * data->layers; i++) {
         const bool is_b = i >= data->layers;
@@ -188,9 +221,12 @@ static void judge_loss(icl_study *study, const icl_study_cell *cell) {
                   .evidence = ICL_COMPUTED, .source = "exact optimum",
                   .note = ICL_PHRASE("that of the optimum and the difference to it; ln %.2f", log(loss.value)));
     else
-        ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(loss), .target = data->loss, .criterion = ICL_AT_MOST,
-                  .evidence = data->evidence, .source = "exp(-7.1), section 5.1",
-                  .note = ICL_PHRASE("on %zu sequences, ln %.2f", budgets[study->scale].sampled, log(loss.value)));
+        ICL_JUDGE(study, .quantity = "squared error without the largest thousandth", ICL_OURS(cell->numbers[TRIMMED]),
+                  .target = cell->numbers[PRINTED_TRIMMED].value,
+                  .tolerance = PRINTED_TOLERANCE * cell->numbers[PRINTED_TRIMMED].value, .criterion = ICL_AT_MOST,
+                  .evidence = data->evidence, .source = "section 5.1: that of the printed weights",
+                  .note = ICL_PHRASE("on %zu sequences; their whole mean %.3g, ln %.2f", budgets[study->scale].sampled,
+                                     loss.value, log(loss.value)));
 }
 
 static void judge(icl_study *study, const icl_study_cell *cell) {
