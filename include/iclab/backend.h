@@ -62,7 +62,7 @@ typedef struct icl_capabilities {
     char spec[ICL_NAME_CAPACITY];     /* the shortest text that selects this device again: "cpu", "opencl:0.1" */
     char name[ICL_NAME_CAPACITY];     /* the device's own name */
     char platform[ICL_NAME_CAPACITY]; /* platform name and version; "C" for the host backends */
-    char driver[ICL_NAME_CAPACITY];   /* driver version; compiler version for the host backends */
+    char driver[ICL_NAME_CAPACITY];   /* driver version; of host backends the compiler's, and the instruction set */
     icl_device_kind kind;             /* host, CPU, GPU or accelerator */
     size_t element_size;              /* bytes of one tensor element: 4 (float), or 8 on "ref" (double) */
     size_t compute_units;             /* threads for the host backends */
@@ -99,13 +99,13 @@ ICL_API void icl_devices_free(icl_device **devices);
 
 /* Zero is a valid value for every member. */
 typedef struct icl_backend_params {
-    /* "auto" (also NULL), "cpu", "cpu:threads=N", "cpu:isa=SET" (base, avx2 or avx512: kernels for that instruction
-     * set, at most the machine's widest), "cpu:threads=N:isa=SET", "ref" and what may follow it likewise, "opencl",
-     * "opencl:P.D" (indices), or "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the
-     * fastest of "cpu" and of the OpenCL GPUs and accelerators that pass their self-test: a short training step of each
-     * is measured, and the answer remembered in the cache's folder. It logs the choice and its reason. "opencl" and
-     * "opencl:TEXT" take a GPU before an accelerator before a CPU, and the fastest of several
-     * GPUs or accelerators likewise. */
+    /* "auto" (also NULL), "cpu", "cpu:threads=N", "cpu:isa=SET" (base, avx2, avx512 or amx: kernels for that
+     * instruction set, at most the machine's widest), "cpu:threads=N:isa=SET", "ref" and what may follow it
+     * likewise, "opencl", "opencl:P.D" (indices), or "opencl:TEXT" (substring of platform or device name, case
+     * ignored). "auto" takes the fastest of "cpu" and of the OpenCL GPUs and accelerators that pass their
+     * self-test: a short training step of each is measured, and the answer remembered in the cache's folder. It
+     * logs the choice and its reason. "opencl" and "opencl:TEXT" take a GPU before an accelerator before a CPU,
+     * and the fastest of several GPUs or accelerators likewise. */
     const char *spec;
     icl_gemm gemm;                /* which matrix product */
     bool fast_math;               /* allow the device to relax arithmetic; off keeps every op inside its error bound */

@@ -3,7 +3,8 @@
  * instruction set can: they give the same bits for any number of threads, and differ between instruction sets by
  * rounding only. A sequence's gradients of softmax attention, with more queries than one, have the same bits whether it
  * is computed by itself or among many. Arguments: cpu or ref; bf16, a precision of products that rounds alike
- * everywhere but in tiles, whose sums have an order of their own; or print, to print instead a line for each result of the instruction set base, with a hash of its bits,
+ * everywhere but in tiles, whose sums have an order of their own;
+ * or print, to print instead a line for each result of the instruction set base, with a hash of its bits,
  * which are those of a scalar build (tests/backend/scalar_bits.sh). */
 #include <float.h>
 #include <inttypes.h>

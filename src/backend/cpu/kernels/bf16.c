@@ -64,8 +64,8 @@ ALWAYS_INLINE __m512i pairs_of_rows(const float *from, size_t stride, __mmask16 
 /* The next two write LANES pairs of each of `count` rows as `words` vectors of words that lie `to_stride` apart. */
 
 /* Vector i holds the pairs of row i, whose elements are adjacent to those of the other rows. */
-OUT_OF_LINE void pack_rows_across(const float *from, size_t k_stride, size_t left, size_t count, uint32_t *to,
-                                  size_t to_stride, size_t words) {
+static void pack_rows_across(const float *from, size_t k_stride, size_t left, size_t count, uint32_t *to,
+                             size_t to_stride, size_t words) {
     lane square[LANES];
     for (size_t p = 0; p < LANES; p++) {
         const size_t more = left > 2 * p ? left - 2 * p : 0;
@@ -77,8 +77,8 @@ OUT_OF_LINE void pack_rows_across(const float *from, size_t k_stride, size_t lef
 }
 
 /* Vector i holds pair i of each row, whose own elements are adjacent. */
-OUT_OF_LINE void pack_columns_across(const float *from, size_t column_stride, size_t left, size_t count, uint32_t *to,
-                                     size_t words) {
+static void pack_columns_across(const float *from, size_t column_stride, size_t left, size_t count, uint32_t *to,
+                                size_t words) {
     lane square[LANES];
     for (size_t column = 0; column < LANES; column++)
         square[column] = (lane)(column < count ? adjacent_pairs(from + column * column_stride, left) : (__m512i){0});

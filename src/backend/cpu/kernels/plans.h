@@ -159,8 +159,8 @@ typedef struct HOST(bf16_block) {
 
 typedef struct HOST(bf16_kernels) {
     bool in_tiles;
-    /* to = the pairs of `rows` (<= LANES) rows of k elements, pair p of row r at to[r * to_row + p / LANES * to_tile + p
-     * % LANES]. */
+    /* to = the pairs of `rows` (<= LANES) rows of k elements, with those of row r and tile t at r * to_row + t *
+     * to_tile. */
     void (*pack_rows)(const real *from, size_t row_stride, size_t k_stride, size_t rows, size_t k, uint32_t *to,
                       size_t to_row, size_t to_tile);
     /* panel [pairs][LANES] = the pairs of `width` (<= LANES) columns of k elements, zero-padded. */
