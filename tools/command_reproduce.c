@@ -155,7 +155,7 @@ done:
 #define DEFAULT_FOLDER "reproductions"
 
 /* Room for the whole table. */
-enum { MOST_REPRODUCTIONS = 64 };
+enum { MOST_REPRODUCTIONS = 128 };
 
 typedef struct reproduce_options {
     const char *name, *out, *only;

@@ -1,3 +1,6 @@
+/* For syscall. */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+
 #include "backend/cpu/machine.h"
 
 #include <inttypes.h>

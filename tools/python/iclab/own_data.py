@@ -29,16 +29,18 @@ def task_of_data(
     real numbers [N, S] or [N, S, q]; left out, every position is to tell the next one.
 
     Trainings draw from the first part of the rows, with replacement, and evaluations from the last one: `held_out` of
-    all rows, which should therefore be in an order that makes the parts alike, or of the stream.
+    all rows, which should therefore be in an order that makes the parts alike, or of the stream, whose parts share no
+    symbol.
     """
     values = arguments.numbers("inputs", inputs)
     is_symbols = values.dtype.kind in "iu"
     if values.ndim not in ((1, 2) if is_symbols else (3,)) or 0 in values.shape:
         raise InputError(f"inputs of type {values.dtype}, shape {list(values.shape)}: {_EXPECTED}")
+    gap = 0
     if values.ndim == 1:
         if targets is not None:
             raise InputError("targets beside a stream of symbols: expected none, or sequences [N, T]")
-        length = arguments.count("length", length, 1, max(len(values) // 4, 1))
+        gap = length = arguments.count("length", length, 1, max(len(values) // 4, 1))
         values = numpy.lib.stride_tricks.sliding_window_view(values, length + 1)
     if targets is None:
         if values.shape[1] < 2:
@@ -47,7 +49,7 @@ def task_of_data(
     else:
         shown, wanted = values, arguments.numbers("targets", targets)
     return Task(
-        _Rows(shown, wanted, held_out).sample, _shape_of(shown, wanted), name=name, predictors=predictors,
+        _Rows(shown, wanted, held_out, gap).sample, _shape_of(shown, wanted), name=name, predictors=predictors,
     )
 
 
@@ -78,15 +80,15 @@ def _shape_of(shown: Array, wanted: Array) -> TaskShape:
 
 
 class _Rows:
-    """Rows for trainings before a place, and for evaluations behind it."""
+    """Rows for trainings before a place, and for evaluations behind it and a gap of rows."""
 
-    def __init__(self, shown: Array, wanted: Array, held_out: float) -> None:
-        count = len(shown)
-        if not 0 < held_out < 1 or not 1 <= round(count * held_out) < count:
+    def __init__(self, shown: Array, wanted: Array, held_out: float, gap: int) -> None:
+        count, self._gap = len(shown), gap
+        if not 0 < held_out < 1 or not 1 <= round(count * held_out) - gap < count - gap:
             raise InputError(f"held_out = {held_out!r} of {count} sequences: expected a share with some on each side")
         self._shown, self._wanted, self._place = shown, wanted, count - round(count * held_out)
 
     def sample(self, random: numpy.random.Generator, size: int, purpose: str) -> tuple[Array, Array]:
-        ends = (self._place, len(self._shown)) if purpose == "evaluation" else (0, self._place)
+        ends = (self._place + self._gap, len(self._shown)) if purpose == "evaluation" else (0, self._place)
         rows = random.integers(*ends, size)
         return self._shown[rows], self._wanted[rows]
