@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -6,6 +7,7 @@
 #include "iclab/host.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "iclab/table_model.h"
 #include "options.h"
 #include "prediction.h"
 #include "regression.h"
@@ -115,24 +117,9 @@ static icl_status check_without_line(const predict_options *options, icl_error *
     return ICL_OK;
 }
 
-/* Refuses the options of a run's model where there is no run. */
-static icl_status check_without_run(const predict_options *options, icl_error *error) {
-    const char *given = NULL;
-
-    ICL_CHECK(check_without_line(options, error));
-    given = options->device.spec ? "--device" : options->device.gemm ? "--gemm" : given;
-    given = options->device.precision ? "--precision" : options->device.fast_math ? "--fast-math" : given;
-    if (given)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "predict: %s without RUN: expected a run, whose model it concerns; methods that need no run "
-                        "compute on the host",
-                        given);
-    return ICL_OK;
-}
-
 static icl_status check_usage(const predict_options *options, icl_error *error) {
     if (!options->folder)
-        ICL_CHECK(check_without_run(options, error));
+        ICL_CHECK(check_without_line(options, error));
     if (!options->data || !options->target)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: %s is missing: expected --data FILE.csv (- for standard input) and --target "
@@ -251,7 +238,7 @@ static icl_status predict_tables(const predict_options *options, const icl_table
     return status;
 }
 
-/* ---- Methods that need no run, and a model of tables ---- */
+/* ---- Methods that need no training, and a model of tables ---- */
 
 /* Prints tables for people, or the rows; with --out keeps the result and writes the files. */
 static icl_status show_regression(const predict_options *options, const regression_print *print,
@@ -280,14 +267,14 @@ done:
     return status;
 }
 
-/* Predicts by the methods that need no run and, if there is a backend, by the run's model of tables. */
-static icl_status regress_tables(const predict_options *options, const icl_table *table, const icl_table *fresh,
-                                 icl_backend *backend, icl_error *error) {
+/* Predicts by the methods that need no training and by a model of tables; model NULL: without one. */
+static icl_status regress_tables(const predict_options *options, const char *model, const icl_table *table,
+                                 const icl_table *fresh, icl_backend *backend, icl_error *error) {
     progress_printer progress;
     const icl_regression_params params = {
         .table = table,
         .fresh = fresh,
-        .model = backend ? options->folder : NULL,
+        .model = model,
         .backend = backend,
         .folds = (size_t)options->folds.value,
         .repeats = (size_t)options->repeats.value,
@@ -314,6 +301,31 @@ static icl_status regress_tables(const predict_options *options, const icl_table
     return status;
 }
 
+/* Predicts by the methods that need no training and by the model that ships, on the host unless another device is asked
+ * for: a prediction takes less time than a driver's start. */
+static icl_status predict_without_run(const predict_options *options, const icl_table *table, const icl_table *fresh,
+                                      icl_error *error) {
+    const bool is_asked_for = options->device.spec || getenv("ICLAB_DEVICE");
+    device_options device = options->device;
+    icl_backend *backend = NULL;
+    char *model = NULL;
+    icl_status status;
+
+    if (!is_asked_for) {
+        device.spec = "cpu";
+        device.quiet = true;
+    }
+    ICL_TRY(icl_table_model_locate(&model, error));
+    ICL_TRY(open_device(&device, &backend, error));
+    ICL_TRY(regress_tables(options, model, table, fresh, backend, error));
+    if (!options->device.quiet)
+        report_fallbacks(backend);
+done:
+    icl_backend_close(&backend);
+    icl_free(&model);
+    return status;
+}
+
 /* ---- Either way ---- */
 
 static bool is_of_tables(const icl_recipe *recipe) {
@@ -327,7 +339,7 @@ static icl_status predict_by_run(const predict_options *options, const icl_table
 
     ICL_TRY(open_device(&options->device, &backend, error));
     if (is_of_tables(recipe))
-        ICL_TRY(regress_tables(options, table, fresh, backend, error));
+        ICL_TRY(regress_tables(options, options->folder, table, fresh, backend, error));
     else
         ICL_TRY(predict_tables(options, table, fresh, recipe, backend, error));
     if (!options->device.quiet)
@@ -357,7 +369,7 @@ static icl_status predict(const predict_options *options, icl_error *error) {
     if (options->folder)
         ICL_TRY(predict_by_run(options, table, fresh, recipe, error));
     else
-        ICL_TRY(regress_tables(options, table, fresh, NULL, error));
+        ICL_TRY(predict_without_run(options, table, fresh, error));
 done:
     icl_table_destroy(&fresh);
     icl_table_destroy(&table);
@@ -379,7 +391,7 @@ done:
 }
 
 static const positional positionals[] = {
-    {"RUN", "the folder of a training run, whose model predicts; without it methods do that need no training", false,
+    {"RUN", "the folder of a training run, whose model predicts; without it the model of tables that ships", false,
      offsetof(predict_options, folder)}};
 
 static const option table[] = {
@@ -453,8 +465,8 @@ const subcommand command_predict = {
     .name = "predict",
     .about = "your own table predicted, with intervals; or by a trained model in context",
     .summary =
-        "Predicts a column of your own table. Without RUN methods do that need no training, with intervals; with "
-        "RUN a trained model in context, beside classical regressions.",
+        "Predicts a column of your own table, with intervals, by a model of tables that ships and by methods that need "
+        "no training; with RUN by its model in context, beside classical regressions.",
     .positionals = positionals,
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
@@ -467,7 +479,8 @@ const subcommand command_predict = {
         "best is the one of the least error on rows held out; its predictions have intervals of 50 and 80 %, and "
         "its features an importance: what permuting them among held-out rows adds to relative_mse, the mse over "
         "that of the mean. Neighbours and the Gaussian process learn from at most --context rows, drawn at random; "
-        "mean and ridge from all. A RUN of task.family = tables adds its model to these.\n\n"
+        "mean and ridge from all. The model of tables that ships is one more method, of at most 20 features, on "
+        "--device (default cpu); a RUN of task.family = tables takes its place.\n\n"
         "With a RUN of linear regression: the model sees features as it saw inputs in training: standardized,"
         " whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
         "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by leave-one-"

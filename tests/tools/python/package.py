@@ -213,8 +213,10 @@ def check_table_regressor():
     ok(constant.tolist() == [7, 7], "a constant target is predicted")
     with refused(iclab.InputError, "methods: 'forest': expected mean, ridge", "an unknown method"):
         iclab.regress(features, targets, methods="forest")
-    with refused(iclab.InputError, "3 features for the model alone", "a model that is not there"):
-        iclab.TableRegressor("model").fit(features, targets)
+    model = iclab.TableRegressor("model").fit(features, targets).predict(features[:5])
+    ok((model == found["model"]).all() and numpy.corrcoef(model, targets[:5])[0, 1] > 0.9, "the model that ships")
+    with refused(iclab.InputError, "features for the model alone", "a table that is too wide for it"):
+        iclab.regress(random.standard_normal((40, 21)), targets, methods="model")
 
 
 def check_models(run, work):

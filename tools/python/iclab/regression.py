@@ -65,8 +65,8 @@ def regress(
 ) -> Regression:
     """Predicts rows `fresh`, or those whose target is NaN, from all others, with intervals, by each of `methods` (all
     of them unless named). `best` is the one of the least held-out error; without held-out rows the last that is named.
-    Methods but mean and ridge learn from at most `context` rows (0: 500). `model` is the folder of a run of
-    task.family = tables, whose model then predicts on `device` as one more method, "model"."""
+    Methods but mean and ridge learn from at most `context` rows (0: 500). "model" is a model of tables on `device`
+    (default "cpu"): that of the run folder `model`, of task.family = tables, or without one the model that ships."""
     labelled = Rows(features, targets)
     return regress_rows(
         labelled,
@@ -99,14 +99,17 @@ def regress_rows(
 ) -> Regression:
     """The work of regress, for rows that stay from call to call."""
     most_rows, stop = library.constants["ICL_TABLE_MAX_ROWS"], ctypes.c_int(0)
-    opened = None if model is None else open_device(device)
+    asked_for = _methods(methods)
+    if model is None and (asked_for == 0 or asked_for >> library.constants["ICL_METHOD_MODEL"] & 1):
+        model = library.take_text("icl_table_model_locate")
+    opened = None if model is None else open_device("cpu" if device is None else device)
     params = library.struct(
         "icl_regression_params",
         table=ctypes.addressof(labelled.table),
         fresh=None if fresh is None else ctypes.addressof(fresh.table),
         model=None if model is None else library.encoded(model),
         backend=None if opened is None else opened.pointer,
-        methods=_methods(methods),
+        methods=asked_for,
         folds=arguments.count("folds", folds, 2, most_rows, default=True),
         repeats=arguments.count("repeats", repeats, 1, 10000, default=True),
         context=arguments.count("context", context, 1, most_rows, default=True),

@@ -162,9 +162,9 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : "ridge", "neighbours", "gaussian_process", "mean" or, with a model, "model"; "best" is the one of the least
+    method : "ridge", "neighbours", "gaussian_process", "mean" or "model"; "best" is the one of the least
         error on rows that `fit` holds out.
-    model : path of the run folder of a model of tables, task.family = tables; None: without one.
+    model : path of the run folder of a model of tables, task.family = tables; None: the model that ships.
     device : the device's spec, for the model.
     context : rows that all methods but mean and ridge learn from at most; 0: 500.
     random_state : seed of the choice of rows, or a generator of NumPy, from which fit draws one; None is 1.
