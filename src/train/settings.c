@@ -101,8 +101,7 @@ const icl_recipe_group icl_loop_keys = ICL_RECIPE_GROUP(loop_rows);
 
 static const icl_recipe_key starts_rows[] = {
     {KEY(starts), "0", 0, 64,
-     .help = "runs of a quarter of the steps from far apart, of which the best goes on; 0: 4 where the model is linear "
-             "and small"},
+     .help = "runs of a quarter of the steps from far apart, of which the best goes on; 0: 4 for small linear models"},
 };
 const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(starts_rows);
 

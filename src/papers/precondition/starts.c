@@ -26,7 +26,7 @@
 #include "probe/curvature.h"
 
 enum { D = 5, WIDTH = D + 1, BLOCK = WIDTH * WIDTH, SIZE = 2 * BLOCK, LAYERS = 3, COEFFICIENTS = 3 * LAYERS };
-enum { MOST_STARTS = 48, LISTED = 4 };
+enum { MOST_STARTS = 48, LISTED = 4, JUDGED_BASINS = 2 };
 
 typedef struct starts_cell {
     const char *name, *settings;
@@ -403,14 +403,18 @@ static const double printed_tolerance[ICL_SCALES] = {.2, .1, .1};
 
 static void judge_three(icl_study *study, const icl_study_cell *cell) {
     const icl_number *numbers = cell->numbers;
+    icl_phrase all = {.text = ""};
 
     for (size_t i = 0; i < LISTED && (double)i < numbers[BASINS].value; i++)
+        all = icl_phrase_print("%s%s%.3g (%.2f)", all.text, i > 0 ? ", " : "losses and shares of starts ",
+                               numbers[LOSSES + i].value, numbers[SHARES + i].value);
+    for (size_t i = 0; i < JUDGED_BASINS; i++)
         ICL_JUDGE(study, .quantity = ICL_PHRASE("squared error of basin %zu, on the batch", i + 1),
                   ICL_OURS(numbers[LOSSES + i]), .evidence = ICL_EVIDENCE_NONE,
                   .note = ICL_PHRASE("%.2f of all starts; fresh sequences, without the largest 0.1 %%: %.3g",
                                      numbers[SHARES + i].value, numbers[TRIMMED + i].value));
-    ICL_JUDGE(study, .quantity = "basins", ICL_OURS(numbers[BASINS]), .target = 2, .criterion = ICL_AT_LEAST,
-              .evidence = ICL_INFERRED, .source = "several minima");
+    ICL_JUDGE(study, .quantity = "basins", ICL_OURS(numbers[BASINS]), .target = JUDGED_BASINS,
+              .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED, .source = "several minima", .note = all.text);
     ICL_JUDGE(study, .quantity = "largest change of the printed weights on their way to a minimum, relative",
               ICL_OURS(numbers[DIFFERENCE]), .tolerance = printed_tolerance[study->scale], .criterion = ICL_AT_MOST,
               .evidence = ICL_READ, .source = "section 5.1",
