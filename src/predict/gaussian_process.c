@@ -153,10 +153,10 @@ static icl_status allocate_process(const icl_lesson *lesson, process_fit *proces
 }
 
 static process_logarithms search(process_fit *process) {
-    double likelihood;
+    double likelihood, step = first_step;
     process_logarithms best = search_grid(process, &likelihood);
 
-    for (double step = first_step; step >= last_step; step /= 2)
+    for (; step >= last_step; step /= 2)
         best = climb(process, best, step, &likelihood);
     return best;
 }

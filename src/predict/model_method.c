@@ -6,18 +6,22 @@ enum { LEVELS = 4 };
 
 static const double probabilities[LEVELS] = {0.1, 0.25, 0.75, 0.9};
 
-static icl_status fit(const icl_lesson *lesson, void **fitted, icl_error *error) {
-    const icl_lesson **kept = NULL;
+typedef struct shown_rows {
+    const icl_lesson *lesson;
+} shown_rows;
 
-    ICL_CHECK(icl_allocate(1, sizeof *kept, "model", &kept, error));
-    *kept = lesson;
-    *fitted = kept;
+static icl_status fit(const icl_lesson *lesson, void **fitted, icl_error *error) {
+    shown_rows *shown = NULL;
+
+    ICL_CHECK(icl_allocate(1, sizeof *shown, "model", &shown, error));
+    shown->lesson = lesson;
+    *fitted = shown;
     return ICL_OK;
 }
 
 static icl_status predict(const void *fitted, size_t count, const double *inputs, icl_forecast *forecasts,
                           icl_error *error) {
-    const icl_lesson *lesson = *(const icl_lesson *const *)fitted;
+    const icl_lesson *lesson = ((const shown_rows *)fitted)->lesson;
     const icl_table_question question = {.features = lesson->features,
                                          .known = lesson->rows,
                                          .asked = count,

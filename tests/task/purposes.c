@@ -28,6 +28,7 @@ static void check_streams(task_test *test) {
                                               ICL_CLASSES_RARE_STREAMS,
                                               ICL_GRAPH_STREAMS,
                                               ICL_TEXT_STREAMS,
+                                              ICL_TABLE_STREAMS,
                                               ICL_COEFFICIENT_STREAMS,
                                               ICL_RADIUS_STREAMS,
                                               ICL_GRAM_STREAMS};
@@ -79,6 +80,7 @@ static const setting settings[] = {
     {"task.family=graphs", false},
     {"task.family=markov", false},
     {"task.family=text", false},
+    {"task.family=tables", false},
 };
 
 /* Writes a text of random bytes, and the row's overrides with its name if they are of text. */

@@ -86,7 +86,8 @@ static icl_status search(icl_backend *backend, double *least, icl_error *error) 
     ICL_TRY(make(backend, "gd++", none, &trainer, error));
     ICL_TRY(open_objective(backend, trainer, &objective, error));
     for (size_t i = 0; i < GRID * GRID; i++) {
-        const double at[3] = {(double)(i / GRID) - 16, -(double)(i % GRID), 1};
+        const size_t row = i / GRID, column = i % GRID;
+        const double at[3] = {(double)row - 16, -(double)column, 1};
         double loss = 0;
         ICL_TRY(icl_objective_gradient(objective, at, &loss, NULL, error));
         *least = fmin(*least, loss);

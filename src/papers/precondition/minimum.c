@@ -242,7 +242,7 @@ static icl_number least_of_blocks(double (*blocks)[BLOCK], size_t count) {
         for (size_t i = 0; i < count * count; i++)
             mean[i] += (blocks[g][i] + blocks[g][i % count * count + i / count]) / (2 * GROUPS);
     if (!icl_symmetric_eigen(count, mean, eigenvalues, vectors, work))
-        return (icl_number){NAN, 0};
+        return (icl_number){(double)NAN, 0};
     for (size_t g = 0; g < GROUPS; g++) {
         along[g] = 0;
         for (size_t i = 0; i < count * count; i++)
@@ -342,7 +342,7 @@ static double exact_scalar(const point *p) {
     icl_error error = {0};
 
     if (icl_descent_optimum(&problem, best, NULL, &error) != ICL_OK)
-        return NAN;
+        return (double)NAN;
     for (size_t i = 0; i < p->layers * p->layers; i++) {
         double sum = 0;
         for (int corner = 0; corner < 4; corner++) {
@@ -352,7 +352,7 @@ static double exact_scalar(const point *p) {
             steps[i / p->layers] += first;
             steps[i % p->layers] += second;
             if (icl_descent_loss(&problem, steps, &loss, &error) != ICL_OK)
-                return NAN;
+                return (double)NAN;
             sum += first * second > 0 ? loss : -loss;
         }
         block[i] = sum / (4 * h * h * (double)p->d);

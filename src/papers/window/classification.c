@@ -151,7 +151,8 @@ static double search(sequence_set *set) {
     const double ratio = .6180339887498949;
     double best = log(.1), least = HUGE_VAL;
 
-    for (double at = log(.1); at < log(100); at += log(2)) {
+    for (int i = 0; i < 10; i++) {
+        const double at = log(.1) + i * log(2);
         const double loss = loss_at(set, exp(at));
         if (loss < least) {
             least = loss;
