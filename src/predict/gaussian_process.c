@@ -156,8 +156,10 @@ static process_logarithms search(process_fit *process) {
     double likelihood, step = first_step;
     process_logarithms best = search_grid(process, &likelihood);
 
-    for (; step >= last_step; step /= 2)
+    while (step >= last_step) {
         best = climb(process, best, step, &likelihood);
+        step /= 2;
+    }
     return best;
 }
 
