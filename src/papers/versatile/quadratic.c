@@ -363,7 +363,7 @@ static void plan_feedforward(icl_study *study) {
                 study, .name = data->name, .recipe = data->recipe, .data = data, .may_diverge = true,
                 .seed = icl_study_seed(study, seed),
                 .settings = {ICL_PHRASE("train.steps=%zu eval.sequences=%zu", steps, budgets[study->scale].sequences),
-                             data->overrides});
+                             is_matrix(data) && study->scale > ICL_SCALE_CI ? "train.starts=4" : "", data->overrides});
     }
 }
 
