@@ -346,7 +346,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants, PLACES = 4 };
 static const struct {
     size_t matrices, parts; /* steps */
     size_t seeds, sequences;
-} budgets[ICL_SCALES] = {{600, 500, 1, 4000}, {6000, 3000, 2, 100000}, {20000, 20000, 3, 100000}};
+} budgets[ICL_SCALES] = {{600, 500, 1, 4000}, {6000, 3000, 3, 100000}, {20000, 20000, 3, 100000}};
 
 /* ---- versatile-feedforward: cells ---- */
 
@@ -363,7 +363,7 @@ static void plan_feedforward(icl_study *study) {
                 study, .name = data->name, .recipe = data->recipe, .data = data, .may_diverge = true,
                 .seed = icl_study_seed(study, seed),
                 .settings = {ICL_PHRASE("train.steps=%zu eval.sequences=%zu", steps, budgets[study->scale].sequences),
-                             is_matrix(data) && study->scale > ICL_SCALE_CI ? "train.starts=4" : "", data->overrides});
+                             data->overrides});
     }
 }
 
