@@ -31,8 +31,8 @@ static icl_status measure(icl_trainer *trainer, icl_batch *batch, double *bytes,
     ICL_TRY(icl_differentiator_create(backend, problem->model, &plan, &differentiator, error));
     ICL_TRY(icl_tensor_create(backend, 1, &batch->size, &own_losses, error));
     icl_differentiator_reset(trainer->differentiator);
-    const size_t before = live(trainer);
     icl_backend_forget_peak(backend);
+    const size_t before = peak(trainer); /* without what workers hold for other trainers, which the peak leaves out */
     ICL_TRY(icl_task_sample(problem->task, backend, ICL_FOR_TRAINING, problem->settings.seed, 0, batch, error));
     icl_gradient_call call = icl_trainer_call(trainer, batch);
     call.depth = icl_model_layers(problem->model);

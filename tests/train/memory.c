@@ -58,6 +58,34 @@ static double check(tap_run *tap, icl_backend *backend, const char *const *setti
     return memory.each;
 }
 
+/* Measures the memory of a step's gradients, while another trainer of the backend holds the memory of its last step. */
+static double measure_beside(icl_backend *backend, const char *const *settings, const char *const *other,
+                             icl_error *error) {
+    icl_trainer *trainer = NULL, *neighbour = NULL;
+    icl_step_memory memory = {0};
+    icl_status status = ICL_OK;
+
+    if (other) {
+        ICL_TRY(make_trainer(backend, other, &neighbour, error));
+        ICL_TRY(icl_trainer_run(neighbour, 2, error));
+    }
+    ICL_TRY(make_trainer(backend, settings, &trainer, error));
+    ICL_TRY(icl_trainer_measure_memory(trainer, &memory, error));
+done:
+    icl_trainer_destroy(&trainer);
+    icl_trainer_destroy(&neighbour);
+    return status == ICL_OK ? memory.fixed + memory.each * (double)memory.batch : (double)NAN;
+}
+
+static void check_neighbour(tap_run *tap, icl_backend *backend) {
+    icl_error error = {0};
+    const double alone = measure_beside(backend, fused, NULL, &error);
+    const double beside = measure_beside(backend, fused, parts, &error);
+
+    tap_ok(tap, alone > 0 && fabs(beside - alone) < alone / 3, "%.0f bytes of a step, %.0f beside another training",
+           alone, beside);
+}
+
 /* The memory is 1000 + 100 + 10 for each sequence: 1220 bytes for 12 at once; in two slices 1160, in three 1140, in
  * twelve 1110. */
 static void check_refusal(tap_run *tap) {
@@ -129,6 +157,7 @@ int main(int argc, char **argv) {
         tap_ok(&tap, check(&tap, backend, fused, "by the model's own ops") > 0, "those have a batch");
         const bool host = icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST;
         tap_ok(&tap, (check(&tap, backend, parts, "in parts") == 0) == host, "parts are the host's");
+        check_neighbour(&tap, backend);
         check_refusal(&tap);
         check_prediction(&tap, backend);
         icl_backend_close(&backend);
