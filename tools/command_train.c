@@ -509,9 +509,11 @@ static void say_stop(const training *run, const icl_error *error) {
     const bool is_kept = run->folder && icl_path_join(run->folder, ICL_RUN_CHECKPOINT, &checkpoint, NULL) == ICL_OK &&
                          icl_path_exists(checkpoint);
 
-    fprintf(stderr, "iclab: %s; %s: iclab train --resume %s %s\n", error->message,
-            is_kept ? "the checkpoint is written" : "there is no checkpoint yet", run->folder ? run->folder : "RUN",
-            is_kept ? "goes on" : "begins again");
+    fprintf(stderr, "iclab: %s; %s: iclab", error->message,
+            is_kept ? "the checkpoint is written" : "there is no checkpoint yet");
+    for (size_t i = 0; icl_families_file(run->options->families, i); i++)
+        fprintf(stderr, " --with %s", icl_families_file(run->options->families, i));
+    fprintf(stderr, " train --resume %s %s\n", run->folder ? run->folder : "RUN", is_kept ? "goes on" : "begins again");
     icl_text_free(&checkpoint);
 }
 

@@ -62,6 +62,17 @@ fi
 run eval "$work/one"
 refused 2 "recipe.ini:[0-9]+: task.family = chain: expected one of" "without the file the run is refused"
 
+"$ICLAB" --with "$modules/chain.so" train "$examples/chain.ini" --out "$work/stopped" --steps 1000000000 \
+    >"$work/out" 2>"$work/err" &
+stopped=$!
+until [[ $(grep -c . "$work/stopped/metrics.csv" 2>/dev/null) -gt 1 ]] || ! kill -0 "$stopped" 2>/dev/null; do
+    sleep .1
+done
+kill -INT "$stopped"
+wait "$stopped"
+grep -q "iclab --with $modules/chain.so train --resume $work/stopped goes on\$" "$work/err"
+ok $? "a training that is stopped says how it goes on: $(tail -n 1 "$work/err")"
+
 # ---- What becomes of it ----
 
 # With two letters and one move the first letter is one behind letter 0, so that it shows that row once: Bayes says 2/3

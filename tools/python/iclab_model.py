@@ -337,6 +337,9 @@ class Sequence:
         self.heads, self.layers = int(self.about["heads"]), int(self.about["layers"])
         words = [word.strip() for word in self.about["mixer"].split(",")]
         self.mixers = [words[i % len(words)] for i in range(self.layers)]
+        for mixer in self.mixers:
+            if not hasattr(self, "mix_" + mixer.replace("-", "_")):
+                raise ValueError(f"model.mixer = {mixer}: expected a mixer of iclab's own, whose formula is known here")
         width = int(self.about["width"])
         self.key_width = int(self.about["key_width"]) or width // self.heads
         self.value_width = int(self.about["value_width"]) or width // self.heads
