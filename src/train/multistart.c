@@ -428,8 +428,8 @@ double icl_starts_bytes(const icl_trainer *trainer) {
 
     if (icl_starts_count(trainer) <= 1)
         return 0;
-    return fmax(scout_bytes(trainer),
-                (double)choose_sequences(trainer) * icl_objective_sequence_bytes(trainer->problem.task, has_tokens));
+    return scout_bytes(trainer) +
+           (double)choose_sequences(trainer) * icl_objective_sequence_bytes(trainer->problem.task, has_tokens);
 }
 
 icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error) {
@@ -445,7 +445,6 @@ icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch
     double least = HUGE_VAL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(find_basins(trainer, watch->stop, &found, error));
     ICL_TRY(icl_objective_create(&params, &objective, error));
     ICL_TRY(icl_objective_draw(objective, trainer->problem.settings.seed, COMPARE_BATCHES, error));
     ICL_TRY(icl_allocate(size, sizeof *values, "starts", &values, error));
@@ -453,6 +452,8 @@ icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch
     for (size_t number = 0; number < count; number++) {
         bool diverged = false;
         double loss = HUGE_VAL;
+        if (number == 1) /* the first start needs none, and reports at once */
+            ICL_TRY(find_basins(trainer, watch->stop, &found, error));
         ICL_TRY(train_one(trainer, &found, number, watch, values, &diverged, error));
         if (!diverged)
             ICL_TRY(judge(objective, values, &loss, error));

@@ -296,6 +296,8 @@ def check_mixer(work):
     # Both in double precision; a file rounds to floats.
     ok(trained[0].keys() == trained[1].keys() and apart <= 2.0**-23 * 4 < moved,
        f"and learns what it does: moved by {moved:.1e}, apart by {apart:.1e}")
+    with refused(ValueError, "model.mixer = mine: expected a mixer of iclab's own", "a model outside of the library"):
+        iclab.load(run)
     return keys
 
 
