@@ -30,7 +30,7 @@ typedef struct icl_starts_watch {
     void *user; /* handed to report */
 } icl_starts_watch;
 
-/* Returns the bytes of the sequences of scouts and of those that starts are compared on; 0 if there is only one start. */
+/* Returns the bytes of the sequences of scouts and of those that starts are compared on; 0 with one start alone. */
 double icl_starts_bytes(const icl_trainer *trainer);
 
 /* Runs the starts and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; if
