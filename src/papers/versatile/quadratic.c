@@ -346,7 +346,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants, PLACES = 4 };
 static const struct {
     size_t matrices, parts; /* steps */
     size_t seeds, sequences;
-} budgets[ICL_SCALES] = {{600, 500, 1, 4000}, {6000, 3000, 3, 100000}, {20000, 20000, 3, 100000}};
+} budgets[ICL_SCALES] = {{600, 500, 1, 4000}, {6000, 3000, 2, 100000}, {20000, 20000, 3, 100000}};
 
 /* ---- versatile-feedforward: cells ---- */
 
