@@ -17,7 +17,7 @@ ICL_C_BEGIN
 /* The most basins whose losses are kept. */
 #define ICL_LISTED_BASINS 8
 
-/* What the scouts of a training saw. */
+/* The minima that the scouts of a training saw. */
 typedef struct icl_basins_seen {
     uint64_t scouts;                  /* 0: there were none */
     uint64_t count;                   /* basins that they ended in */

@@ -62,7 +62,7 @@ ICL_API icl_status icl_recipe_create_named(const icl_families *families, const c
 
 /* ---- Families in a file ---- */
 
-/* What a file with families says of itself. ICL_PLUGIN fills it in. */
+/* A file with families describes itself by this, which ICL_PLUGIN fills in. */
 typedef struct icl_plugin {
     const char *version; /* of the headers that it was compiled against: "MAJOR.MINOR.PATCH" */
     size_t sizes[4];     /* of the structs that it fills in, which headers between two versions may differ in */

@@ -36,7 +36,7 @@ typedef struct icl_mixer_pass {
     size_t first_position;          /* number of this run's first position; 0 without a memory */
 } icl_mixer_pass;
 
-/* What a program fills in. */
+/* A mixer, which a program fills in. */
 typedef struct icl_mixer_family {
     const char *name;     /* its word in model.mixer */
     const void *settings; /* the program's own; NULL: none */

@@ -70,7 +70,7 @@ typedef struct icl_regression_params {
     const volatile sig_atomic_t *stop;        /* set to non-zero to stop after the current fit; may be NULL */
 } icl_regression_params;
 
-/* How good a method is on held-out rows. */
+/* The errors and intervals of a method on held-out rows. */
 typedef struct icl_regression_score {
     double mse, se;                   /* mean squared error in the target's units, and its standard error */
     double relative_mse;              /* mse over that of the mean */
@@ -78,7 +78,7 @@ typedef struct icl_regression_score {
     double coverage_50, coverage_80;  /* share of targets in the intervals */
 } icl_regression_score;
 
-/* What a feature is to the best method: the increase of its held-out mse if the feature's values are permuted among the
+/* A feature's worth to the best method: the increase of its held-out mse if the feature's values are permuted among the
  * rows of each fold, at most 1,000 of them, over the mse of the mean; and the standard error of that. */
 typedef struct icl_importance {
     double increase, se; /* see above */

@@ -13,7 +13,7 @@ ICL_C_BEGIN
 /* The model of a run on tables, loaded on a backend. */
 typedef struct icl_table_model icl_table_model;
 
-/* What a model can be asked. */
+/* The limits of what a model can be asked. */
 typedef struct icl_table_model_limits {
     size_t features;      /* most features of a row */
     size_t least_rows;    /* fewest rows with a known target: 2 */

@@ -1,4 +1,4 @@
-/* What a method of icl_regress provides. Each is a constant and a row of `methods` in regression.c. */
+/* A method of icl_regress. Each is a constant and a row of `methods` in regression.c. */
 #ifndef ICLAB_PREDICT_METHOD_H
 #define ICLAB_PREDICT_METHOD_H
 

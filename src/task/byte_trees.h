@@ -30,7 +30,7 @@ typedef struct icl_byte_trees {
     size_t room, slots;   /* slots, a power of two, are twice as many */
 } icl_byte_trees;
 
-/* What one does with trees. */
+/* The calls that build trees and ask them. */
 typedef struct icl_byte_trees_functions {
     /* Creates trees that know nothing. `most` contexts at most are kept, from 256 to ICL_MOST_CONTEXTS; the depth is
      * ICL_MOST_ORDER or less. */

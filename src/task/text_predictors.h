@@ -5,7 +5,7 @@
 #include "iclab/task_family.h"
 #include "task/byte_trees.h"
 
-/* What learns from the context: n-grams of orders 0 … ICL_LEARNERS - 2, and trees of contexts. */
+/* These learn from the context: n-grams of orders 0 … ICL_LEARNERS - 2, and trees of contexts. */
 enum { ICL_LEARNERS = 5 };
 
 /* Counts or trees of what was shown, up to the byte before place `next`; 0: of something else. */

@@ -88,7 +88,7 @@ typedef struct icl_sequence_layer {
     const struct icl_sequence_mixer *mixer;
     size_t index; /* the block's number, from 0 */
 
-    /* Of a mixer of a program's own; NULL: one of this room. `first`: its parameters' number, from 0. */
+    /* The mixer of a program's own; NULL: one of this room. `first`: its parameters' number, from 0. */
     const icl_mixer_family *own;
     icl_mixer_block block;
     size_t first;

@@ -124,7 +124,7 @@ enum { KICKS = 3 };
 /* Root mean squares of what is added to all entries of an end, relative to that of its entries. */
 static const double kicks[KICKS] = {.03, .1, .3};
 
-/* Of the starts that do not end at the minimum: their number, the mean ratio of their loss to the minimum's, the means
+/* The starts that do not end at the minimum: their number, the mean ratio of their loss to the minimum's, the means
  * of |p_x| |q| over theorem 1's step along the largest variance and of ||p_y Q_xx|| over the minimum's, the least
  * eigenvalue of the Hessian over the largest, and the share that comes back after each kick. */
 enum {
@@ -146,7 +146,7 @@ enum {
     STEPS = TRIMMED + LISTED,
     SCALES = STEPS + LAYERS,
     BASINS = SCALES + LAYERS - 1,
-    /* Of the minimum beside the printed weights: its basin, from 1, or 0 if no start ended there, its loss, and the
+    /* The minimum beside the printed weights: its basin, from 1, or 0 if no start ended there, its loss, and the
      * largest relative change of a weight. */
     NEAREST,
     PRINTED_LOSS,

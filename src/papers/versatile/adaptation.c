@@ -24,7 +24,7 @@ static const double levels[LEVELS] = {.5, 1, 2, 3, 4}; /* sigma */
 /* E sigma^2 of the training, the best of constant penalties. */
 #define CONSTANT 5.0
 
-/* What is removed from every layer. */
+/* The terms that are removed from every layer. */
 static const unsigned removed[VARIANTS] = {0, 1U << ICL_TERM_YY, 1U << ICL_TERM_XY};
 static const char *const variants[VARIANTS] = {"", " without w_yy", " without w_xy"};
 

@@ -1,5 +1,5 @@
 /*
- * What makes the targets of a table, from features of mean 0 and variance 1. With r features in use:
+ * Generators of the targets of a table, from features of mean 0 and variance 1. With r features in use:
  *
  *     Gaussian process   kernel exp(-1/2 sum_j (x_j - x'_j)^2 / l_j^2), l_j = r^(1/2) s exp(N(0, 1) / 2),
  *                        log s uniform in (-0.9, 1.1)

@@ -18,7 +18,7 @@
 
 #define COMMON_SHARE 0.01
 
-/* What a body computes with: the guide, or the kernels of the tables. */
+/* A body computes with these: the guide, or the kernels of the tables. */
 typedef struct known {
     int guide; /* -1: the mean */
     const float *kernels;

@@ -18,7 +18,7 @@
 /* The most features of a table. */
 #define ICL_TABLE_FEATURES ((size_t)64)
 
-/* What makes the targets of a table. */
+/* The generators of a table's targets. */
 typedef enum icl_table_source {
     ICL_TABLE_GAUSSIAN_PROCESS = 0,
     ICL_TABLE_NETWORK,

@@ -123,7 +123,7 @@ def train(
     return _Session(made, folder, open_device(device), is_resumed=False).run(report, evaluate)
 
 
-# What a task of one's own begins from without a recipe: small enough to see a result within a minute.
+# A task of one's own begins from this without a recipe: small enough to see a result within a minute.
 _BEGINNING = {
     "model.family": "sequence",
     "model.layers": 2,
