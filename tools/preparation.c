@@ -62,6 +62,17 @@ icl_status keep_preparation(const prepared_tables *prepared, result_writer *keep
     return ICL_OK;
 }
 
+icl_status keep_lines(char *notes, result_writer *keep, icl_error *error) {
+    for (char *line = notes, *end; line && *line; line = end + 1) {
+        icl_json json = {0};
+        end = strchr(line, '\n');
+        *end = '\0';
+        icl_json_text(&json, "note", line);
+        ICL_CHECK(results_add_to(keep, "notes", &json, error));
+    }
+    return ICL_OK;
+}
+
 static icl_status add_step(const icl_table *table, const icl_table_step *step, icl_text *text, icl_error *error) {
     ICL_CHECK(icl_text_field(text, table->name, ",", error));
     ICL_CHECK(icl_text_print(text, error, "%s,%zu,%zu,", step->what, step->number, step->count));

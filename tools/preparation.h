@@ -18,6 +18,10 @@ void print_preparation(const prepared_tables *prepared);
 /* Adds to the result the tables "preparation" and "omitted". */
 icl_status keep_preparation(const prepared_tables *prepared, result_writer *keep, icl_error *error);
 
+/* Adds to the table "notes" a row for each line of a text, which ends with a line's end or is NULL. The lines' ends become
+ * '\0'. */
+icl_status keep_lines(char *notes, result_writer *keep, icl_error *error);
+
 /* Writes preparation.csv and omitted.csv, each if it has a row. */
 icl_status write_preparation(const prepared_tables *prepared, const char *folder, icl_error *error);
 

@@ -174,19 +174,12 @@ static icl_status keep_prediction(const regression_print *print, size_t row, res
     return results_add_to(keep, "predicted", &json, error);
 }
 
-/* Adds a row for each line of the notes. */
 static icl_status keep_notes(const regression_print *print, result_writer *keep, icl_error *error) {
     icl_text notes = {0};
     icl_status status;
 
     ICL_TRY(icl_regression_notes(print->outcome, print->tables.table, &notes, error));
-    for (char *line = notes.bytes, *end; line && *line; line = end + 1) {
-        icl_json json = {0};
-        end = strchr(line, '\n');
-        *end = '\0';
-        icl_json_text(&json, "note", line);
-        ICL_TRY(results_add_to(keep, "notes", &json, error));
-    }
+    ICL_TRY(keep_lines(notes.bytes, keep, error));
 done:
     icl_text_release(&notes);
     return status;

@@ -112,12 +112,14 @@ static icl_status add_key(addition *added, const icl_recipe_key *row, icl_error 
         return icl_fail(error, ICL_ERROR_INPUT, "%s %s: its key %s.%s: expected a name of letters and digits in [%s]",
                         what, added->name, row->section ? row->section : "", row->name ? row->name : "", section);
     const size_t index = find(&added->keys, row->section, row->name);
-    if (index < added->keys.count && !is_same(row, &added->keys.rows[index]))
+    const icl_recipe_key *known = index < added->keys.count ? &added->keys.rows[index] : NULL;
+    if (known && !is_same(row, known))
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s %s: its key %s.%s is known with another type, default or range: expected the same row, or "
-                        "another name",
-                        what, added->name, row->section, row->name);
-    if (index < added->keys.count)
+                        "%s %s: its key %s.%s is known with another type, default or range (default %s, range "
+                        "%.15g to %.15g): expected the same row, or another name",
+                        what, added->name, row->section, row->name, known->default_value, known->minimum,
+                        known->maximum);
+    if (known)
         return ICL_OK;
     if (!row->default_value || !row->help)
         return icl_fail(error, ICL_ERROR_INPUT, "%s %s: its key %s.%s: expected a default and a line of help", what,

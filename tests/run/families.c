@@ -94,7 +94,8 @@ static void test_refusals(tap_run *tap) {
     refuse(tap, "own", other_section, "own: its key train.share: expected a name of letters and digits in [task]");
     refuse(tap, "own", bad_name, "its key task.a b: expected");
     refuse(tap, "own", other_type, "its key task.d is known with another type, default or range");
-    refuse(tap, "own", other_default, "its key task.d is known with another type, default or range");
+    refuse(tap, "own", other_default,
+           "its key task.d is known with another type, default or range (default 10, range 1");
     refuse(tap, "own", other_range, "its key task.d is known with another type, default or range");
     refuse(tap, "own", bad_default, "own: default: task.share = 2: expected a number from 0 to 1");
     refuse(tap, "own", no_default, "its key task.share: expected a default");

@@ -455,7 +455,7 @@ def check_data(work):
     random = numpy.random.default_rng(2)
     stream = random.integers(0, 7, 4000)
     task = iclab.task_of_data(stream, length=10)
-    batch = task.draw(50, "evaluation")
+    batch = task.draw(400, "evaluation")
     places = [numpy.flatnonzero((numpy.lib.stride_tricks.sliding_window_view(stream, 10) == row).all(1))
               for row in batch.inputs]
     ok(task.shape == iclab.TaskShape(10, symbols=7, outputs=7, loss="cross-entropy")
