@@ -305,21 +305,10 @@ static icl_status reserve_context(icl_prediction_run *run, icl_error *error) {
     return ICL_OK;
 }
 
-/* Fits fills to these rows and puts them into the holes of all rows. */
-static void fill_missing(icl_prediction_run *run, const icl_table_rows *rows) {
-    const icl_table_rows original = {run->table.original, rows->indices, rows->count};
-
-    if (!run->fill_work)
-        return;
-    icl_imputation_fit(&original, run->outcome->features, run->params->impute, run->fill_work, run->outcome->fills);
-    icl_imputation_apply(&run->table, run->outcome->fills);
-    icl_imputation_apply(&run->fresh, run->outcome->fills);
-}
-
 icl_status icl_fit_rows(icl_prediction_run *run, const icl_table_rows *rows, icl_error *error) {
     icl_row_fit *fit = &run->fit;
 
-    fill_missing(run, rows);
+    icl_filled_tables_fit(&run->tables, rows->indices, rows->count);
     plan_prompts(run, rows->count);
     ICL_CHECK(reserve_context(run, error));
     ICL_CHECK(icl_standardization_fit(&fit->standardization, rows, error));
@@ -413,23 +402,12 @@ static icl_status allocate_fit(icl_prediction_run *run, icl_error *error) {
     return icl_allocate(run->outcome->labelled, sizeof *fit->shown, "prompt", &fit->shown, error);
 }
 
-static icl_status prepare_filling(icl_prediction_run *run, icl_error *error) {
-    const icl_predict_params *params = run->params;
-    const size_t features = run->outcome->features;
-
-    ICL_CHECK(icl_filled_table_create(params->table, features, params->impute, &run->table, error));
-    if (params->fresh)
-        ICL_CHECK(icl_filled_table_create(params->fresh, features, params->impute, &run->fresh, error));
-    if (run->table.hole_count + run->fresh.hole_count == 0)
-        return ICL_OK;
-    ICL_CHECK(icl_allocate(run->outcome->labelled, sizeof *run->fill_work, "fills", &run->fill_work, error));
-    return icl_allocate(features, sizeof *run->outcome->fills, "fills", &run->outcome->fills, error);
-}
-
 icl_status icl_fit_create(icl_prediction_run *run, size_t most_queries, icl_error *error) {
     const icl_predict_params *params = run->params;
 
-    ICL_CHECK(prepare_filling(run, error));
+    ICL_CHECK(icl_filled_tables_create(params->table, params->fresh, params->impute, run->outcome->features,
+                                       run->outcome->labelled, &run->tables, error));
+    run->outcome->fills = run->tables.fills;
     ICL_CHECK(
         icl_prompter_create(params->backend, params->folder, params->recipe, most_queries, &run->prompter, error));
     measure_prior(prior_of(&run->prompter), &run->input_square, &run->signal_square);
@@ -440,9 +418,7 @@ void icl_fit_release(icl_prediction_run *run) {
     icl_prompter_release(&run->prompter);
     icl_standardization_release(&run->fit.standardization);
     icl_references_release(&run->fit.references);
-    icl_filled_table_release(&run->table);
-    icl_filled_table_release(&run->fresh);
-    icl_free(&run->fill_work);
+    icl_filled_tables_release(&run->tables);
     icl_free(&run->fit.row);
     icl_free(&run->fit.rotated);
     icl_free(&run->fit.inputs);

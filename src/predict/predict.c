@@ -98,7 +98,7 @@ done:
 /* Predicts items [first, end) of `order` from the others. */
 static icl_status predict_fold(icl_prediction_run *run, const size_t *order, size_t first, size_t end, uint64_t split,
                                size_t *training, double *predictions, icl_error *error) {
-    const icl_table *table = &run->table.table;
+    const icl_table *table = &run->tables.table.table;
     const size_t count = run->outcome->labelled;
     const icl_table_rows rows = {table, training, count - (end - first)};
     const icl_table_rows queries = {table, order + first, end - first};
@@ -171,9 +171,9 @@ done:
 
 static icl_status predict_unlabelled(icl_prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
-    const icl_table *table = params->fresh ? &run->fresh.table : &run->table.table;
+    const icl_table *table = params->fresh ? &run->tables.fresh.table : &run->tables.table.table;
     icl_predict_outcome *outcome = run->outcome;
-    const icl_table_rows rows = {&run->table.table, outcome->rows, outcome->labelled};
+    const icl_table_rows rows = {&run->tables.table.table, outcome->rows, outcome->labelled};
     size_t *indices = NULL;
     icl_status status;
 

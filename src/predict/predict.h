@@ -109,6 +109,24 @@ void icl_imputation_fit(const icl_table_rows *rows, size_t features, icl_impute 
 /* Puts the fills [features] into the holes. */
 void icl_imputation_apply(icl_filled_table *filled, const double *fills);
 
+/* The tables of a prediction, whose holes are filled by one rule. */
+typedef struct icl_filled_tables {
+    icl_filled_table table, fresh; /* fresh: the rows to predict; its original is NULL if they are the table's */
+    icl_impute rule;
+    size_t features;
+    double *fills; /* [features]; NULL: nothing is missing. The caller frees it */
+    double *work;  /* [labelled] */
+} icl_filled_tables;
+
+/* As icl_filled_table_create, for both tables; fresh may be NULL. `labelled` is the most rows that fills are fitted to.
+ * Release with icl_filled_tables_release, also after a failure. */
+icl_status icl_filled_tables_create(const icl_table *table, const icl_table *fresh, icl_impute rule, size_t features,
+                                    size_t labelled, icl_filled_tables *filled, icl_error *error);
+void icl_filled_tables_release(icl_filled_tables *filled);
+
+/* Fits fills to these rows of the table, and puts them into the holes of all rows. */
+void icl_filled_tables_fit(icl_filled_tables *filled, const size_t *indices, size_t count);
+
 /* ---- References ---- */
 
 /* The model is compared with the mean, least squares and ridge regressions on all the rows from which it may learn. */
@@ -223,8 +241,7 @@ typedef struct icl_row_fit {
 typedef struct icl_prediction_run {
     const icl_predict_params *params;
     icl_predict_outcome *outcome;
-    icl_filled_table table, fresh; /* the tables of params; fresh.original is NULL if there is none */
-    double *fill_work;             /* [labelled]; NULL: nothing is missing */
+    icl_filled_tables tables; /* of params */
     icl_prompter prompter;
     double input_square, signal_square; /* the model's prior: see measure_prior */
     icl_row_fit fit;

@@ -37,9 +37,8 @@ bool icl_method_takes_all_rows(icl_method method) {
 typedef struct regression_run {
     const icl_regression_params *params;
     icl_regression_outcome *outcome;
-    icl_table_model *model;        /* NULL: none */
-    icl_filled_table table, fresh; /* the tables of params; fresh.original is NULL if there is none */
-    double *fill_work;             /* [labelled]; NULL: nothing is missing */
+    icl_table_model *model;   /* NULL: none */
+    icl_filled_tables tables; /* of params */
 
     /* The rows that the present split learns from. */
     icl_standardization standardization;
@@ -63,12 +62,7 @@ typedef struct regression_run {
 static icl_status prepare_split(regression_run *run, const icl_table_rows *rows, uint64_t split, icl_error *error) {
     const size_t p = run->outcome->features, context = run->outcome->context;
 
-    if (run->fill_work) {
-        const icl_table_rows original = {run->table.original, rows->indices, rows->count};
-        icl_imputation_fit(&original, p, run->params->impute, run->fill_work, run->outcome->fills);
-        icl_imputation_apply(&run->table, run->outcome->fills);
-        icl_imputation_apply(&run->fresh, run->outcome->fills);
-    }
+    icl_filled_tables_fit(&run->tables, rows->indices, rows->count);
     ICL_CHECK(icl_standardization_fit(&run->standardization, rows, error));
     memcpy(run->order, rows->indices, rows->count * sizeof *run->order);
     if (rows->count > context)
@@ -186,7 +180,7 @@ static icl_status for_each_split(regression_run *run, size_t repeats, split_body
                     split.held[i - split.first] = row;
             }
             split.number = 1 + repeat * outcome->folds + fold;
-            const icl_table_rows rows = {&run->table.table, split.training, learned};
+            const icl_table_rows rows = {&run->tables.table.table, split.training, learned};
             ICL_TRY(prepare_split(run, &rows, split.number, error));
             ICL_TRY(body(run, &split, user, error));
         }
@@ -216,7 +210,7 @@ static void add_forecast(icl_forecast *sum, const icl_forecast *forecast, double
 static icl_status hold_split_out(regression_run *run, const split_rows *split, void *user, icl_error *error) {
     icl_regression_outcome *outcome = run->outcome;
     const double weight = 1 / (double)outcome->repeats;
-    const icl_table_rows rows = {&run->table.table, split->held, split->end - split->first};
+    const icl_table_rows rows = {&run->tables.table.table, split->held, split->end - split->first};
     icl_forecast *forecasts = user;
 
     ICL_CHECK(predict_rows(run, &rows, forecasts, error));
@@ -343,7 +337,7 @@ static icl_status permute_feature(regression_run *run, const split_rows *split, 
 static icl_status permute_split(regression_run *run, const split_rows *split, void *user, icl_error *error) {
     const icl_method best = run->outcome->best;
     const size_t p = run->outcome->features, count = count_permuted(split), at_once = run->most_queries / count;
-    const icl_table_rows rows = {&run->table.table, split->held, count};
+    const icl_table_rows rows = {&run->tables.table.table, split->held, count};
     void *fitted = NULL;
     icl_status status;
 
@@ -391,9 +385,9 @@ static icl_status measure_importance(regression_run *run, icl_error *error) {
 
 static icl_status predict_unlabelled(regression_run *run, icl_error *error) {
     const icl_regression_params *params = run->params;
-    const icl_table *table = params->fresh ? &run->fresh.table : &run->table.table;
+    const icl_table *table = params->fresh ? &run->tables.fresh.table : &run->tables.table.table;
     icl_regression_outcome *outcome = run->outcome;
-    const icl_table_rows rows = {&run->table.table, outcome->rows, outcome->labelled};
+    const icl_table_rows rows = {&run->tables.table.table, outcome->rows, outcome->labelled};
     icl_table_rows queries = {.table = table};
     size_t *indices = NULL;
     icl_status status;
@@ -469,19 +463,6 @@ static size_t count_methods(const icl_regression_outcome *outcome) {
     return count;
 }
 
-static icl_status prepare_filling(regression_run *run, icl_error *error) {
-    const icl_regression_params *params = run->params;
-    const size_t features = run->outcome->features;
-
-    ICL_CHECK(icl_filled_table_create(params->table, features, params->impute, &run->table, error));
-    if (params->fresh)
-        ICL_CHECK(icl_filled_table_create(params->fresh, features, params->impute, &run->fresh, error));
-    if (run->table.hole_count + run->fresh.hole_count == 0)
-        return ICL_OK;
-    ICL_CHECK(icl_allocate(run->outcome->labelled, sizeof *run->fill_work, "fills", &run->fill_work, error));
-    return icl_allocate(features, sizeof *run->outcome->fills, "fills", &run->outcome->fills, error);
-}
-
 static icl_status allocate_run(regression_run *run, icl_error *error) {
     const icl_regression_outcome *outcome = run->outcome;
     const icl_regression_params *params = run->params;
@@ -515,16 +496,16 @@ static icl_status prepare(regression_run *run, icl_error *error) {
     ICL_CHECK(choose_methods(run, error));
     run->fits = count_methods(outcome) * (1 + outcome->folds * outcome->repeats) +
                 (params->without_importance ? 0 : outcome->folds);
-    ICL_CHECK(prepare_filling(run, error));
+    ICL_CHECK(icl_filled_tables_create(params->table, params->fresh, params->impute, run->outcome->features,
+                                       run->outcome->labelled, &run->tables, error));
+    run->outcome->fills = run->tables.fills;
     return allocate_run(run, error);
 }
 
 static void release_run(regression_run *run) {
     icl_table_model_destroy(&run->model);
-    icl_filled_table_release(&run->table);
-    icl_filled_table_release(&run->fresh);
+    icl_filled_tables_release(&run->tables);
     icl_standardization_release(&run->standardization);
-    icl_free(&run->fill_work);
     icl_free(&run->inputs);
     icl_free(&run->labels);
     icl_free(&run->order);

@@ -194,6 +194,34 @@ void icl_imputation_apply(icl_filled_table *filled, const double *fills) {
         filled->values[filled->holes[i]] = fills[filled->holes[i] % filled->table.columns];
 }
 
+icl_status icl_filled_tables_create(const icl_table *table, const icl_table *fresh, icl_impute rule, size_t features,
+                                    size_t labelled, icl_filled_tables *filled, icl_error *error) {
+    *filled = (icl_filled_tables){.rule = rule, .features = features};
+    ICL_CHECK(icl_filled_table_create(table, features, rule, &filled->table, error));
+    if (fresh)
+        ICL_CHECK(icl_filled_table_create(fresh, features, rule, &filled->fresh, error));
+    if (filled->table.hole_count + filled->fresh.hole_count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(labelled, sizeof *filled->work, "fills", &filled->work, error));
+    return icl_allocate(features, sizeof *filled->fills, "fills", &filled->fills, error);
+}
+
+void icl_filled_tables_release(icl_filled_tables *filled) {
+    icl_filled_table_release(&filled->table);
+    icl_filled_table_release(&filled->fresh);
+    icl_free(&filled->work);
+}
+
+void icl_filled_tables_fit(icl_filled_tables *filled, const size_t *indices, size_t count) {
+    const icl_table_rows original = {filled->table.original, indices, count};
+
+    if (!filled->fills)
+        return;
+    icl_imputation_fit(&original, filled->features, filled->rule, filled->work, filled->fills);
+    icl_imputation_apply(&filled->table, filled->fills);
+    icl_imputation_apply(&filled->fresh, filled->fills);
+}
+
 /* ---- Ridge, with one row left out ---- */
 
 double icl_ridge_penalty(size_t index, size_t rows) {
