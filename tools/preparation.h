@@ -18,8 +18,8 @@ void print_preparation(const prepared_tables *prepared);
 /* Adds to the result the tables "preparation" and "omitted". */
 icl_status keep_preparation(const prepared_tables *prepared, result_writer *keep, icl_error *error);
 
-/* Adds to the table "notes" a row for each line of a text, which ends with a line's end or is NULL. The lines' ends become
- * '\0'. */
+/* Adds to the table "notes" a row for each line of a text, which ends with a line's end or is NULL. Each line's end
+ * becomes '\0'. */
 icl_status keep_lines(char *notes, result_writer *keep, icl_error *error);
 
 /* Writes preparation.csv and omitted.csv, each if it has a row. */
