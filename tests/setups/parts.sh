@@ -14,8 +14,8 @@ part() { # NAME
         tap tests/install/wheel.sh "$work/default" "$root" "$work/wheel"
         tap tests/install/cross.sh "$work/default" "$work/cross" ;;
     no-driver) allow=$no_device on_opencl . --setup no_opencl ;; # device tests on a system without any OpenCL driver
-    perturbed) # the suite but for tests of the command, on the host, whose ops round otherwise by a seed, no AVX
-        perturbed 1 base --no-suite tools ;;
+    perturbed) # tests of the library, on the host, whose ops round otherwise by a seed, no AVX
+        perturbed 1 base --no-suite tools --no-suite reproduce ;;
     subproject) # another project builds from the archive of meson dist what it has as a subproject
         tap tests/install/subproject.sh "$work/default" "$root" "$work/parent" ;;
     no-opencl) allow=$no_device suite --setup sanitized ;; # the suite by clang, with sanitizers, no OpenCL; fuzzing
@@ -68,7 +68,7 @@ part() { # NAME
         tap tests/install/dry_report.sh "$archive" "$root" pocl 7 "$work/reports"
         tap tests/install/dry_report.sh "$archive" "$root" rusticl 7 "$work/reports" ;;
     perturbed-more) # the rest of it; all by two other seeds; without AVX, and without AVX-512, rounding as ever
-        perturbed 1 base --suite tools --no-suite bits
+        perturbed 1 base --suite tools --suite reproduce --no-suite bits
         perturbed 2 avx2
         perturbed 3 avx512
         ICLAB_PERTURB_ISA=base allow=$no_device suite --setup no_opencl "${apart[@]}"

@@ -75,7 +75,10 @@ def check_predictions(run):
         "a generator of targets": (Input, "targets holds <generator", lambda: ask(X, (y for y in Y))),
         "a mapping": (Input, "expected numbers", lambda: ask({"a": 1})),
         "a text": (Input, "expected real numbers", lambda: ask("abc")),
-        "a new row of NaN": (Input, "the new rows: a feature is NaN", lambda: ask(fresh=NEW * numpy.nan)),
+        "a new row of NaN": (Input, "the new rows: a feature is NaN, masked or infinite in row 0 of column 0",
+                            lambda: ask(fresh=NEW * numpy.nan)),
+        "a NaN in one place": (Input, "the table: a feature is NaN, masked or infinite in row 7 of column 2",
+                               lambda: ask(numpy.where(numpy.arange(90).reshape(30, 3) == 23, numpy.nan, X))),
         "infinite targets": (Input, "a target is infinite", lambda: ask(targets=Y * numpy.inf)),
         "an unknown keyword": (Type, "until", lambda: ask(until=3)),
     })

@@ -126,8 +126,14 @@ def matrix(name: str, values: Any) -> Array:
     rows = doubles(name, values)
     if rows.ndim != 2:
         raise InputError(f"{name} of shape {rows.shape}: expected [rows, features]")
-    if not numpy.isfinite(rows).all():
-        raise InputError(f"{name}: a feature is NaN, masked or infinite: expected finite numbers")
+    lost = numpy.argwhere(~numpy.isfinite(rows))
+    if len(lost):
+        row, column = lost[0]
+        label = (column_names(values) or range(rows.shape[1]))[column]
+        raise InputError(
+            f"{name}: a feature is NaN, masked or infinite in row {row} of column {label!r}, where 0 is the first row: "
+            "expected finite numbers"
+        )
     return rows
 
 
