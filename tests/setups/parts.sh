@@ -30,8 +30,6 @@ part() { # NAME
         tap tests/backend/scalar_bits.sh "$work/default" "$work/scalar" ;;
     rusticl) # tests of ops, of one model and of task data on Mesa's rusticl, with the kernels of GPUs
         used=rusticl on_opencl "$ops" --setup rusticl --timeout-multiplier 10 ;;
-    oclgrind) # every kernel in Oclgrind on a case or two of each op: data races, bounds, uninitialised memory
-        used=Oclgrind suite --setup oclgrind --test-args=1 "opencl kernels cpu" "opencl kernels gpu" ;;
     gpu-short) # every program in every form, compiled for a GPU of each vendor or of one: limits, strict arithmetic
         tap tests/gpu/check.sh "$work/default" "$work/gpu" --short --jobs "$jobs" ;;
     small-gpu) # PoCL as a small GPU: groups of 64, 16 KiB, no fused multiply-adds
@@ -40,6 +38,8 @@ part() { # NAME
     bundle) # the archive of tools/bundle, used in a bare root; a minute of gpu-report there on PoCL
         tap tests/install/bundle.sh "$archive" "$root" cc
         tap tests/install/dry_report.sh "$archive" "$root" pocl 1 "$work/reports" ;;
+    oclgrind) # after a change of kernels: all of them in Oclgrind: races, bounds, uninitialised memory
+        used=Oclgrind suite --setup oclgrind --test-args=1 "opencl kernels cpu" "opencl kernels gpu" ;;
     deep) used=$pocl suite --suite deep ;; # tests of a minute; faults in kernels, allocations and files
     faults-reproduce) suite --suite faults-reproduce ;; # allocations and ops of reproductions fail once, by their way
     analyze) tap tests/house/tidy.sh "$work/default" ;; # clang-tidy with its analyzer over every C file
