@@ -18,15 +18,15 @@ part() { # NAME
         perturbed 1 base --no-suite tools --no-suite reproduce ;;
     subproject) # another project builds from the archive of meson dist what it has as a subproject
         tap tests/install/subproject.sh "$work/default" "$root" "$work/parent" ;;
-    no-opencl) allow=$no_device suite --setup sanitized ;; # the suite by clang, with sanitizers, no OpenCL; fuzzing
+    no-opencl) # the suite by clang, with sanitizers, without OpenCL and reproductions; fuzzing
+        allow=$no_device suite --setup sanitized --no-suite reproduce ;;
     tidy) # no warning of clang; clang-tidy over every C file, without its analyzer
         tap tests/house/tidy.sh "$work/default" '-checks=-clang-analyzer-*'
         tap tests/house/clang_warnings.py "$work/default" ;;
     elsewhere) # every C file compiled for macOS, aarch64 and musl, where library and command are linked, to stubs
         await_libraries
         tap tests/install/elsewhere.sh "$work/elsewhere" "$work/python/bin/python" ;;
-    scalar) # short tests of the library, in plain C without vector types; every op has the bits of vector code
-        allow=$no_device suite --setup no_opencl "${apart[@]}" --no-suite tools --no-suite reproduce --no-suite long
+    scalar) # every op in plain C without vector types has the bits of vector code
         tap tests/backend/scalar_bits.sh "$work/default" "$work/scalar" ;;
     rusticl) # tests of ops, of one model and of task data on Mesa's rusticl, with the kernels of GPUs
         used=rusticl on_opencl "$ops" --setup rusticl --timeout-multiplier 10 ;;
@@ -50,8 +50,8 @@ part() { # NAME
             on_opencl . --setup rusticl --timeout-multiplier 10 ;;
     oclgrind-more) # two cases of each, and work-groups of random sizes
         used=Oclgrind suite --setup oclgrind --suite oclgrind ;;
-    scalar-more) # what that has left out: tests of the command, of minutes, and reproductions
-        allow=$no_device suite --setup no_opencl --suite tools --suite reproduce --suite long "${apart[@]}" ;;
+    scalar-more) # the suite in plain C without vector types
+        allow=$no_device suite --setup no_opencl "${apart[@]}" ;;
     flush) # PoCL as a GPU that flushes subnormals to zero
         used='Flushing GPU' suite --setup flush "${limited[@]}" "conformance opencl_pocl" ;;
     small-gpu-more) # every case of every op on the small GPU
@@ -61,7 +61,8 @@ part() { # NAME
         # Meson has freed memory overwritten, and this compiler reads what it freed (src/backend/opencl/program.c).
         OCL_ICD_VENDORS=$work/intel/vendors ICLAB_TEST_OPENCL=opencl:Intel ICLAB_TEST_LENGTH=1024 MALLOC_PERTURB_=0 \
             used=Intel on_opencl . --timeout-multiplier 10 ;;
-    hostile) # the sanitized command on run folders and sweeps that somebody damaged, and every fuzz target
+    hostile) # the sanitized command on reproductions and on damaged run folders and sweeps; every fuzz target
+        allow=$no_device suite --setup sanitized --suite reproduce
         tap tests/tools/hostile.py "$work/no-opencl/tools/iclab" tools/recipes 200 1
         suite --suite fuzz --test-args=-max_total_time=10 ;;
     dry-reports) # the whole of gpu-report from the archive, in seven minutes each on PoCL and rusticl
@@ -84,6 +85,7 @@ part() { # NAME
 # as long and are left out: pointers that leave an object, which AddressSanitizer sees when they are used, and
 # alignment, which vector instructions see for themselves.
 build_for() {
+    targets=()
     local sanitizers=("-Db_sanitize=address,undefined" -Db_lundef=false) faulty=false
     folder=$work/default
     case $1 in
@@ -96,8 +98,9 @@ build_for() {
         CC=clang-14 build no-opencl -Dopencl=disabled -Dmpi=disabled -Dfuzz=enabled "${sanitizers[@]}" \
             "-Dc_args=-fno-sanitize=pointer-overflow,alignment -ftrivial-auto-var-init=pattern" ;;
     scalar | scalar-more)
-        build default -Dprefix="$work/installed" -Dperturbed=true -Dfaulty_kernels=false &&
-            build scalar -Dscalar=true -Dopencl=disabled -Dmpi=disabled ;;
+        build default -Dprefix="$work/installed" -Dperturbed=true -Dfaulty_kernels=false || return 1
+        [[ $1 != scalar ]] || targets=(tests/backend/test-host-bits) # all that this part runs
+        build scalar -Dscalar=true -Dopencl=disabled -Dmpi=disabled ;;
     sanitize) build sanitize "${sanitizers[@]}" -Dbuildtype=debugoptimized ;;
     *)
         [[ $1 != deep ]] || faulty=true
