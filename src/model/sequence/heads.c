@@ -130,3 +130,112 @@ icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const
     return (icl_sequence_heads){map_key(pass, layer, q), map_key(pass, layer, k),
                                 icl_sequence_split(pass, v, sequence->value_width)};
 }
+
+/* ---- Outputs ---- */
+
+/*
+ * Maps the heads' outputs back to the width by a norm of each head (Sun and others 2023, RetNet), a gate and a
+ * projection:
+ *
+ *     y = (norm(o) * silu(x G)) W
+ *
+ * The gate is sigmoid(x G) in attention (Qiu and others 2025) and in mixers whose authors have it so. Attention has no
+ * norm.
+ */
+
+#define NORM_EPSILON 1e-5
+
+icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
+    const icl_sequence *sequence = builder->sequence;
+    const size_t values = sequence->heads * sequence->value_width;
+    const unsigned reads = layer->mixer->reads;
+
+    if ((reads & ICL_READS_OUTPUT) && sequence->output_norm != ICL_NORMS_NONE)
+        ICL_CHECK(icl_sequence_add_constants(builder, &layer->output_gain, layer, "mixer.output_gain",
+                                             sequence->value_width, 1, error));
+    if ((reads & (ICL_READS_OUTPUT | ICL_READS_OUTPUT_GATE)) && sequence->output_gate)
+        ICL_CHECK(icl_sequence_add_matrix(builder, &layer->output_gate, layer, "mixer.output_gate", sequence->width,
+                                          values, error));
+    return icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", values, sequence->width, error);
+}
+
+icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                               icl_variable o) {
+    const icl_normalize_params params = {pass->sequence->output_norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS,
+                                         NORM_EPSILON};
+
+    /* The heads are laid side by side first, because attention and recurrences lay them out so. */
+    o = icl_tape_swap_axes(pass->tape, o, 1, 2);
+    if (layer->output_gain) {
+        const icl_variable gain = icl_sequence_value(pass, layer->output_gain);
+        o = icl_tape_normalize(pass->tape, &params, o, &gain, NULL);
+    }
+    o = icl_sequence_join(pass, icl_tape_swap_axes(pass->tape, o, 1, 2));
+    if (layer->output_gate) {
+        const icl_variable gate = icl_sequence_linear(pass, x, layer->output_gate, 0);
+        const icl_unary_kind kind = layer->mixer->has_sigmoid ? ICL_SIGMOID : ICL_SILU;
+        o = icl_tape_binary(pass->tape, ICL_MULTIPLY, o, icl_tape_unary(pass->tape, kind, gate));
+    }
+    return icl_sequence_linear(pass, o, layer->output, 0);
+}
+
+/* ---- Matrix states ---- */
+
+/* The parts that all mixers with a matrix state S [m, n] for each head share. */
+
+icl_status icl_sequence_add_matrix_state(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
+                                         icl_error *error) {
+    ICL_CHECK(icl_sequence_add_heads(builder, layer, steps, error));
+    ICL_CHECK(icl_sequence_add_features(builder, layer, error));
+    return icl_sequence_add_output(builder, layer, error);
+}
+
+double icl_sequence_scale(const icl_sequence *sequence, const icl_sequence_layer *layer) {
+    const icl_key_norm norm = sequence->normalize_keys == ICL_KEYS_AUTO ? layer->mixer->keys : sequence->normalize_keys;
+    const bool plain = norm == ICL_KEYS_AS_THEY_ARE && sequence->feature_map == ICL_FEATURES_IDENTITY;
+    return plain ? 1.0 / sqrt((double)sequence->key_width) : 1.0;
+}
+
+icl_variable icl_sequence_remember(const icl_sequence_pass *pass, const icl_recurrence_params *params,
+                                   const icl_recurrence_variables *operands) {
+    const icl_tensor k = icl_tape_value(pass->tape, operands->k), v = icl_tape_value(pass->tape, operands->v);
+    const size_t shape[] = {k.shape[0] > v.shape[0] ? k.shape[0] : v.shape[0],
+                            k.shape[1] > v.shape[1] ? k.shape[1] : v.shape[1], k.shape[3], v.shape[3]};
+    icl_recurrence_variables with = *operands;
+    icl_variable before, after, out;
+    size_t part;
+
+    if (!pass->memory)
+        return icl_tape_recurrence(pass->tape, params, operands, NULL);
+    before = icl_model_memory_recall(pass->memory, pass->tape, 4, shape, &part);
+    with.state = &before;
+    out = icl_tape_recurrence(pass->tape, params, &with, &after);
+    icl_model_memory_keep(pass->memory, pass->tape, part, after);
+    return out;
+}
+
+icl_variable icl_sequence_recur_with(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                     const icl_recurrence_params *params, const icl_recurrence_variables *operands) {
+    if (pass->watch && pass->watch->recurrence)
+        pass->watch->recurrence(pass->watch->user, pass, layer, params->delta, operands);
+    return icl_sequence_remember(pass, params, operands);
+}
+
+icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
+                                const icl_recurrence_variables *operands) {
+    const icl_recurrence_params params = {.delta = delta, .scale = icl_sequence_scale(pass->sequence, layer)};
+    return icl_sequence_recur_with(pass, layer, &params, operands);
+}
+
+/* ---- Strength of writing ---- */
+
+icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
+                                  icl_error *error) {
+    return icl_sequence_add_share(builder, &layer->write, layer, "mixer.write", steps * builder->sequence->heads,
+                                  error);
+}
+
+icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                                double strength) {
+    return icl_sequence_share(pass, &layer->write, x, strength, 1);
+}

@@ -287,19 +287,14 @@ static inline const char *icl_sequence_word(const icl_sequence_layer *layer) {
     return layer->own ? layer->own->name : layer->mixer->word;
 }
 
-/* Reads model.mixer: the mixer of every layer. */
-extern const icl_recipe_group icl_sequence_mixer_keys;
-icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
-                                    icl_error *error);
-
 /* Writes the words of the mixers with a bit of `reads`, as "delta, gated-delta"; those of all mixers for 0. Returns
  * text. */
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity);
 
 /* ---- Keys (keys.c) ---- */
 
-/* Fills the settings; refuses keys that no layer reads, and settings that do not fit together. The layers' mixers must
- * be known. */
+/* Fills the settings and the mixer of each layer; refuses keys that no layer reads, and settings that do not fit
+ * together. */
 icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *sequence,
                                   icl_error *error);
 
@@ -363,33 +358,6 @@ icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
 
-/* ---- The readout (readout.c) ---- */
-
-icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *error);
-
-/* Returns the outputs [B, S, q] from the last block's scored positions [B, S, width], or from all its positions if
- * model.readout is pooled or last. */
-icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z);
-
-/* ---- Norms (norm.c) ---- */
-
-icl_status icl_sequence_add_norm(icl_sequence_builder *builder, icl_sequence_norm *norm, icl_error *error,
-                                 const char *name);
-icl_variable icl_sequence_normalize(const icl_sequence_pass *pass, const icl_sequence_norm *norm, icl_variable x);
-
-/* ---- Embedding and positions (embedding.c) ---- */
-
-icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *error);
-icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs);
-
-/* Returns the rows of sinusoidal positions, [positions, width], from position `first` on. The width must be even. */
-icl_variable icl_sequence_sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions);
-
-/* ---- Feed-forward (feed_forward.c) ---- */
-
-icl_status icl_sequence_add_feed_forward(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
-icl_variable icl_sequence_feed_forward(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
-
 /* ---- Heads of mixers (heads.c) ---- */
 
 /* Queries [B, H, T, m], and keys [B, H, T steps, m] and values [B, H, T steps, n] of `steps` writes a token; for mixers
@@ -418,17 +386,16 @@ icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variabl
 /* Applies a causal convolution with a filter for each channel; remembers the inputs of the positions before. */
 icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter filter);
 
-/* phi(x) for x [B, H, T, m] (feature_map.c): its parameters, its value, and how many numbers it has. */
+/* phi(x) for x [B, H, T, m] (feature_map.c): its parameters, and its value. */
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
-size_t icl_sequence_feature_width(const icl_sequence *sequence);
 
-/* The output's norm for each head, its gate, and the projection back to the width (output.c). o [B, H, T, n]. */
+/* The output's norm for each head, its gate, and the projection back to the width (heads.c). o [B, H, T, n]. */
 icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                icl_variable o);
 
-/* ---- Matrix states (matrix_state.c) ---- */
+/* ---- Matrix states (heads.c) ---- */
 
 /* Adds the projections, the feature map, and the output's norm, gate and projection, which all mixers with a matrix
  * state have. */
@@ -455,27 +422,6 @@ icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_la
                                   icl_error *error);
 icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                 double strength);
-
-/* ---- Turns by the tokens (turns.c) ---- */
-
-/* Returns heads whose queries and keys have an RMS norm with a gain and an offset, and then turn by angles that add up
- * over the tokens of x, with steps of time [B, T, H]: q and k are [B T, R, H, m] without gaps, R = model.mimo_rank, and
- * v is [B, T, H n]. Remembers the last angles. */
-icl_sequence_heads icl_sequence_turn(const icl_sequence_pass *pass, const icl_sequence_turns *own, icl_variable x,
-                                     icl_variable step, const icl_sequence_heads *heads);
-
-/* ---- States with R = model.mimo_rank queries and keys a token (shared_state.c) ---- */
-
-/* A token's reads and writes: queries, and its own keys, [B T, R, H, m]; keys of the token before [B, T, R H m];
- * values with the weights of both tokens, and what is added to what is read, [B, T, H n]; the decay [B, T, H]. */
-typedef struct icl_sequence_shared {
-    icl_variable q, k, late_k, v, late_v, added, decay;
-} icl_sequence_shared;
-
-/* Returns outputs [B, T, H n] that read the state behind the last token, S_t = exp(decay_t) S_(t-1) + K'_t V'_t^T with
- * the late keys and values, and the token's own keys and values. Remembers the state. */
-icl_variable icl_sequence_read_shared(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
-                                      const icl_sequence_shared *of);
 
 /* ---- Gates (gates.c) ----
  *
@@ -534,12 +480,5 @@ icl_status icl_sequence_add_attention(icl_sequence_builder *builder, icl_sequenc
 /* Maps x by attention. offset [B, H, T, 1]: what each key adds to the logits of its queries; NULL: nothing. */
 icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                  const icl_variable *offset);
-
-/* ---- The bounded memory of fast weights (bounded_memory.c) ---- */
-
-/* Returns M [B, 1, m, n] after all writes of v [B, 1, L, n] under keys k [B, 1, L, m] with strengths beta [B, 1, L, 1]:
- * M <- M + beta_t k_t (v_t - M^T k_t)^T from 0, and from the second write on M <- M / max(1, |M|_F). L > 0. */
-icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_variable k, icl_variable v,
-                                         icl_variable beta);
 
 #endif
