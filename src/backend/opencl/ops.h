@@ -13,11 +13,6 @@ ICL_EVERY_OP(ICL_DECLARE)
 
 extern const icl_choice_functions icl_opencl_choices;
 
-/* ---- attention_products.c: softmax attention by products, with the operands of the ops ---- */
-
-icl_status icl_opencl_attention_products(icl_opencl *opencl, const icl_attention_params *params,
-                                         const icl_tensor *operands, bool is_gradient, icl_error *error);
-
 /* ---- reduce.c ---- */
 
 /* Sums the rows of in [rows, columns], `step` elements apart from element `first` on, in pairs of equal size, smaller
