@@ -26,9 +26,6 @@ typedef struct icl_runs {
     icl_view views[4];
 } icl_runs;
 
-/* Merges the axes of `count` tensors of one shape as far as their strides allow. */
-icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int count);
-
 #define ICL_RUNS(runs)                                                                                                 \
     ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                           \
         ICL_UNITS((runs).units, (runs).segment)
