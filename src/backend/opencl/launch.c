@@ -22,21 +22,6 @@
 
 #define LARGEST_GROUP 256 /* work-items; the most that kernels are written for */
 
-icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error) {
-    static const char prefix[] = "random:";
-    const char *text = getenv("ICLAB_OPENCL_LAUNCH");
-    icl_random_launch *random = &opencl->launcher->random;
-    char *end = NULL;
-
-    if (!text || !*text)
-        return ICL_OK;
-    const char *seed = strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : "";
-    if (*seed < '0' || *seed > '9' || (random->seed = (uint32_t)strtoul(seed, &end, 10), *end))
-        return icl_fail(error, ICL_ERROR_INPUT, "ICLAB_OPENCL_LAUNCH=%s: expected random:SEED, a whole number", text);
-    random->on = opencl->lanes == 1;
-    return ICL_OK;
-}
-
 enum { NUMBERS = 0, SIZES }; /* random streams: number of groups of each launch, group size of each kernel */
 
 static size_t draw(const icl_random_launch *random, uint32_t stream, uint64_t index, size_t least, size_t most) {

@@ -103,7 +103,4 @@ size_t icl_slice_units(size_t left, size_t least, size_t before, double units_pe
 /* Returns whether a launch of `work` operations may take so long that it must be cut. */
 bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work);
 
-/* Reads ICLAB_OPENCL_LAUNCH; a malformed value is an error. */
-icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
-
 #endif
