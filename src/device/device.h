@@ -4,13 +4,6 @@
 
 #include "backend/contract.h"
 
-/* ---- self_test.c ---- */
-
-/* Compares answers of an OpenCL device with exact ones; see icl_self_test. */
-icl_status icl_device_self_test(icl_backend *backend, icl_tested which, icl_error *error);
-
-/* ---- device.c ---- */
-
 /* Opens the OpenCL device of exactly this spec. */
 icl_status icl_open_exactly(const icl_backend_params *params, const char *spec, icl_backend **backend,
                             icl_error *error);
