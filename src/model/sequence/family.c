@@ -18,7 +18,7 @@
  *
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
  * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
- * mixers and heads.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
+ * mixers and parts.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
  * readout.weight [width, q], unless the table is tied, and readout.bias; and with model.readout = last
  * readout.I.norm, .weight and .bias.
  */
@@ -71,7 +71,7 @@ static icl_variable normalize(const icl_sequence_pass *pass, const icl_sequence_
  *     learned:     a row of a table [T, width] is added
  *     sinusoidal:  (cos(t w_0), …, cos(t w_h), sin(t w_0), …, sin(t w_h)) is added, w_i = base^(-2 i / width):
  *                  Vaswani and others 2017, with coordinates in another order
- *     rotary:      queries and keys are turned (heads.c)
+ *     rotary:      queries and keys are turned (parts.c)
  */
 
 static icl_status add_embedding(icl_sequence_builder *builder, icl_error *error) {

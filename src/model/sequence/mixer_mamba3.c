@@ -15,6 +15,11 @@
  */
 #include "model/sequence/sequence.h"
 
+/* Returns x as [a, b, c, d], or as [a, b, c] if d is 0: a view. */
+static icl_variable shape_as(const icl_sequence_pass *pass, icl_variable x, size_t a, size_t b, size_t c, size_t d) {
+    return icl_tape_reshape(pass->tape, x, d > 0 ? 4 : 3, (const size_t[]){a, b, c, d});
+}
+
 /* ---- Turns by the tokens ---- */
 
 /*
@@ -34,13 +39,13 @@ static icl_variable add_angles(const icl_sequence_pass *pass, icl_variable x, ic
     const size_t pairs = pass->sequence->key_width / 2;
     const icl_variable speed = icl_tape_unary(tape, ICL_HYPERBOLIC_TANGENT, icl_sequence_linear(pass, x, angle, 0));
     const icl_variable turned =
-        icl_sequence_multiply(tape, icl_sequence_shape(pass, step, by.shape[0], by.shape[1], by.shape[2], 1),
-                              icl_sequence_shape(pass, speed, by.shape[0], by.shape[1], 1, pairs));
+        icl_sequence_multiply(tape, shape_as(pass, step, by.shape[0], by.shape[1], by.shape[2], 1),
+                              shape_as(pass, speed, by.shape[0], by.shape[1], 1, pairs));
     const icl_variable one = icl_tape_filled(tape, 4, (const size_t[]){1, 1, 1, 1}, 1);
     const icl_recurrence_variables sums = {.q = one, .k = one, .v = icl_tape_swap_axes(tape, turned, 1, 2)};
     const icl_variable sum = icl_sequence_remember(pass, &(icl_recurrence_params){.scale = PI}, &sums);
 
-    return icl_sequence_shape(pass, icl_sequence_join(pass, sum), by.shape[0] * by.shape[1], 1, by.shape[2], pairs);
+    return shape_as(pass, icl_sequence_join(pass, sum), by.shape[0] * by.shape[1], 1, by.shape[2], pairs);
 }
 
 /* Returns queries or keys x [B, H, T R, m], normed, moved and turned, as [B T, R, H, m]. */
@@ -51,11 +56,10 @@ static icl_variable turn(const icl_sequence_pass *pass, icl_variable x, icl_sequ
     const size_t heads = pass->sequence->heads, m = pass->sequence->key_width, rank = pass->sequence->mimo_rank;
     const icl_tensor seen = icl_tape_value(tape, x);
     const icl_variable scale = icl_sequence_value(pass, gain),
-                       rows = icl_sequence_shape(pass, icl_sequence_join(pass, x), seen.shape[0] * seen.shape[2] / rank,
-                                                 rank, heads, m),
-                       moved = icl_tape_binary(
-                           tape, ICL_ADD, icl_tape_normalize(tape, &rms, rows, &scale, NULL),
-                           icl_sequence_shape(pass, icl_sequence_value(pass, offset), rank, heads, m, 0)),
+                       rows = shape_as(pass, icl_sequence_join(pass, x), seen.shape[0] * seen.shape[2] / rank, rank,
+                                       heads, m),
+                       moved = icl_tape_binary(tape, ICL_ADD, icl_tape_normalize(tape, &rms, rows, &scale, NULL),
+                                               shape_as(pass, icl_sequence_value(pass, offset), rank, heads, m, 0)),
                        a = icl_tape_slice(tape, moved, 3, 0, m / 2), b = icl_tape_slice(tape, moved, 3, m / 2, m / 2);
 
     return icl_tape_concatenate(
@@ -113,9 +117,9 @@ static icl_variable multiply_ranks(const icl_sequence_pass *pass, icl_variable x
     if (rank == 1)
         return x;
     x = icl_tape_binary(pass->tape, ICL_MULTIPLY,
-                        icl_sequence_shape(pass, x, seen.shape[0], seen.shape[1], seen.shape[2] / values, values),
-                        icl_sequence_shape(pass, icl_sequence_value(pass, factor), 1, rank, values, 0));
-    return icl_sequence_shape(pass, x, seen.shape[0], seen.shape[1], rank * values, 0);
+                        shape_as(pass, x, seen.shape[0], seen.shape[1], seen.shape[2] / values, values),
+                        shape_as(pass, icl_sequence_value(pass, factor), 1, rank, values, 0));
+    return shape_as(pass, x, seen.shape[0], seen.shape[1], rank * values, 0);
 }
 
 /* Reads the state from the tokens before: [B, T, R H n]. */
@@ -132,8 +136,8 @@ static icl_variable read_past(const icl_sequence_pass *pass, const icl_sequence_
     const icl_variable o =
         icl_sequence_join(pass, icl_sequence_recur_with(pass, layer, &(icl_recurrence_params){.scale = 1}, &operands));
 
-    return icl_tape_slice(pass->tape, icl_sequence_shape(pass, o, seen.shape[0], seen.shape[1], steps * heads * n, 0),
-                          2, (rank - 1) * heads * n, rank * heads * n);
+    return icl_tape_slice(pass->tape, shape_as(pass, o, seen.shape[0], seen.shape[1], steps * heads * n, 0), 2,
+                          (rank - 1) * heads * n, rank * heads * n);
 }
 
 /* Returns what the queries [B T, R, H, m] of a token read from its own keys, and values [B, T, R H n], as these. */
@@ -141,13 +145,12 @@ static icl_variable read_own(const icl_sequence_pass *pass, icl_variable q, icl_
     icl_tape *tape = pass->tape;
     const icl_tensor of = icl_tape_value(tape, q), seen = icl_tape_value(tape, v);
     const icl_attention_params params = {.kind = ICL_ATTENTION_LINEAR, .scale = 1};
-    const icl_variable values =
-        icl_sequence_shape(pass, v, of.shape[0], of.shape[1], of.shape[2], pass->sequence->value_width);
+    const icl_variable values = shape_as(pass, v, of.shape[0], of.shape[1], of.shape[2], pass->sequence->value_width);
     const icl_variable o =
         icl_tape_attention(tape, &params, icl_tape_swap_axes(tape, q, 1, 2), icl_tape_swap_axes(tape, k, 1, 2),
                            icl_tape_swap_axes(tape, values, 1, 2));
 
-    return icl_sequence_shape(pass, icl_sequence_join(pass, o), seen.shape[0], seen.shape[1], seen.shape[2], 0);
+    return shape_as(pass, icl_sequence_join(pass, o), seen.shape[0], seen.shape[1], seen.shape[2], 0);
 }
 
 /* Returns the sum over r of o [B, T, R H n] times `gather` [R H n]: [B, T, H n]. */
@@ -157,10 +160,9 @@ static icl_variable gather(const icl_sequence_pass *pass, const icl_sequence_lay
 
     if (rank == 1)
         return o;
-    const icl_variable each = icl_sequence_shape(pass, multiply_ranks(pass, o, layer->turns.gather), seen.shape[0],
-                                                 seen.shape[1], rank, values);
-    return icl_sequence_shape(pass, icl_tape_reduce(pass->tape, ICL_SUM, 1u << 2, each), seen.shape[0], seen.shape[1],
-                              values, 0);
+    const icl_variable each =
+        shape_as(pass, multiply_ranks(pass, o, layer->turns.gather), seen.shape[0], seen.shape[1], rank, values);
+    return shape_as(pass, icl_tape_reduce(pass->tape, ICL_SUM, 1u << 2, each), seen.shape[0], seen.shape[1], values, 0);
 }
 
 /* Returns outputs [B, T, H n] that read the state behind the last token, S_t = exp(decay_t) S_(t-1) + K'_t V'_t^T with
@@ -169,7 +171,7 @@ static icl_variable read_shared(const icl_sequence_pass *pass, const icl_sequenc
                                 const shared_operands *of) {
     const icl_sequence_parameter spread = layer->turns.spread;
     const icl_tensor late = icl_tape_value(pass->tape, of->late_k);
-    const icl_variable q = icl_sequence_shape(pass, of->q, late.shape[0], late.shape[1], late.shape[2], 0);
+    const icl_variable q = shape_as(pass, of->q, late.shape[0], late.shape[1], late.shape[2], 0);
     const icl_variable past =
         read_past(pass, layer, q, of->late_k, multiply_ranks(pass, of->late_v, spread), of->decay);
     const icl_variable now = read_own(pass, of->q, of->k, multiply_ranks(pass, of->v, spread));
@@ -222,9 +224,9 @@ static icl_variable scale_heads(const icl_sequence_pass *pass, icl_variable x, i
     const icl_tensor seen = icl_tape_value(pass->tape, x);
     const size_t heads = pass->sequence->heads, rows = seen.shape[0] * seen.shape[1], n = pass->sequence->value_width;
     const size_t factors = icl_tape_value(pass->tape, factor).rank == 1 ? 1 : rows;
-    const icl_variable scaled = icl_sequence_multiply(pass->tape, icl_sequence_shape(pass, x, rows, heads, n, 0),
-                                                      icl_sequence_shape(pass, factor, factors, heads, 1, 0));
-    return icl_sequence_shape(pass, scaled, seen.shape[0], seen.shape[1], heads * n, 0);
+    const icl_variable scaled = icl_sequence_multiply(pass->tape, shape_as(pass, x, rows, heads, n, 0),
+                                                      shape_as(pass, factor, factors, heads, 1, 0));
+    return shape_as(pass, scaled, seen.shape[0], seen.shape[1], heads * n, 0);
 }
 
 /* Returns x [B, T, .] a token later: behind zeros, or, for the one token of a decoder's step, what it was before. */
@@ -264,7 +266,7 @@ static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer 
     const icl_sequence_heads heads = turn_heads(pass, own, x, step, &projected);
     const icl_tensor k = icl_tape_value(tape, heads.k), by = icl_tape_value(tape, step);
     const icl_variable keys =
-        icl_sequence_shape(pass, heads.k, by.shape[0], by.shape[1], k.shape[1] * k.shape[2] * k.shape[3], 0);
+        shape_as(pass, heads.k, by.shape[0], by.shape[1], k.shape[1] * k.shape[2] * k.shape[3], 0);
     const shared_operands shared = {.q = heads.q,
                                     .k = heads.k,
                                     .late_k = delay(pass, keys),

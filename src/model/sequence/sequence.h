@@ -335,7 +335,7 @@ void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t see
 /* Returns the parameter on the tape. Its number must not be 0. */
 icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter);
 
-/* ---- Small operations on the tape (parts.c) ---- */
+/* ---- Parts that mixers share (parts.c): small operations on the tape ---- */
 
 /* Returns x W + b; without b if bias is 0. */
 icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
@@ -343,9 +343,6 @@ icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, 
 
 /* Returns [B, T, H w] as heads [B, H, T, w], a view. */
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width);
-
-/* Returns x as [a, b, c, d], or as [a, b, c] if d is 0: a view. */
-icl_variable icl_sequence_shape(const icl_sequence_pass *pass, icl_variable x, size_t a, size_t b, size_t c, size_t d);
 
 /* Returns a times b, which repeats where its extents are 1. */
 icl_variable icl_sequence_multiply(icl_tape *tape, icl_variable a, icl_variable b);
@@ -358,7 +355,7 @@ icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
 
-/* ---- Heads of mixers (heads.c) ---- */
+/* ---- Heads of mixers ---- */
 
 /* Queries [B, H, T, m], and keys [B, H, T steps, m] and values [B, H, T steps, n] of `steps` writes a token; for mixers
  * that read model.mimo_rank queries [B, H, T steps, m] and values [B, H, T, n]. */
@@ -366,16 +363,9 @@ struct icl_sequence_heads {
     icl_variable q, k, v;
 };
 
-/* Adds the projections and convolutions, with `steps` keys and values a token; icl_sequence_project applies them, and
- * the feature map. */
-icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
-                                  icl_error *error);
+/* Applies the projections and convolutions, and the feature map, with `steps` keys and values a token. */
 icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                         size_t steps);
-
-/* As above, with queries only for `asked`, the last positions of x. */
-icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
-                                            icl_variable x, icl_variable asked, size_t steps);
 
 /* Returns the rows of x at length 1; a row of zeros stays so. */
 icl_variable icl_sequence_unit(const icl_sequence_pass *pass, icl_variable x);
@@ -390,12 +380,11 @@ icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
 
-/* The output's norm for each head, its gate, and the projection back to the width (heads.c). o [B, H, T, n]. */
-icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+/* Applies the output's norm of each head, its gate, and the projection back to the width; o [B, H, T, n]. */
 icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                icl_variable o);
 
-/* ---- Matrix states (heads.c) ---- */
+/* ---- Matrix states ---- */
 
 /* Adds the projections, the feature map, and the output's norm, gate and projection, which all mixers with a matrix
  * state have. */
@@ -472,7 +461,7 @@ icl_status icl_sequence_add_share(icl_sequence_builder *builder, icl_sequence_sh
 icl_variable icl_sequence_share(const icl_sequence_pass *pass, const icl_sequence_share_of *share, icl_variable x,
                                 double largest, size_t width);
 
-/* ---- Attention (attention.c) ---- */
+/* ---- Attention ---- */
 
 /* Adds projections, sinks (model.sinks) and the output of attention over all keys so far. */
 icl_status icl_sequence_add_attention(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
