@@ -6,7 +6,6 @@
 #include "backend/opencl/launch.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/program.h"
-#include "backend/opencl/view.h"
 
 /* ---- Softmax attention by products ---- */
 

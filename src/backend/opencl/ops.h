@@ -3,7 +3,7 @@
 #define ICLAB_BACKEND_OPENCL_OPS_H
 
 #include "backend/opencl/device.h"
-#include "backend/opencl/view.h"
+#include "backend/opencl/launch.h"
 
 #define ICL_DECLARE(name, ...) icl_op_function icl_opencl_##name;
 ICL_EVERY_OP(ICL_DECLARE)
