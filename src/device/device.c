@@ -21,7 +21,6 @@
 #include "core/allocate.h"
 #include "core/cache.h"
 #include "core/subprocess.h"
-#include "device/auto.h"
 #include "iclab/backend.h"
 #include "iclab/nearest.h"
 #include "iclab/status.h"
