@@ -335,7 +335,7 @@ void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t see
 /* Returns the parameter on the tape. Its number must not be 0. */
 icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter);
 
-/* ---- Parts that mixers share (parts.c): small operations on the tape ---- */
+/* ---- Small operations on the tape (parameters.c) ---- */
 
 /* Returns x W + b; without b if bias is 0. */
 icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
@@ -355,7 +355,10 @@ icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
 
-/* ---- Heads of mixers ---- */
+/* Returns the positions of z [B, T, width] that have a score; z itself if all have one, or if it holds no others. */
+icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z);
+
+/* ---- Parts that mixers share (parts.c): heads ---- */
 
 /* Queries [B, H, T, m], and keys [B, H, T steps, m] and values [B, H, T steps, n] of `steps` writes a token; for mixers
  * that read model.mimo_rank queries [B, H, T steps, m] and values [B, H, T, n]. */
@@ -369,9 +372,6 @@ icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl
 
 /* Returns the rows of x at length 1; a row of zeros stays so. */
 icl_variable icl_sequence_unit(const icl_sequence_pass *pass, icl_variable x);
-
-/* Returns the positions of z [B, T, width] that have a score; z itself if all have one, or if it holds no others. */
-icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z);
 
 /* Applies a causal convolution with a filter for each channel; remembers the inputs of the positions before. */
 icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter filter);
