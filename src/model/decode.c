@@ -9,16 +9,16 @@
 #include "model/model.h"
 
 /* A tensor that a step leaves for the next one. */
-typedef struct icl_model_memory_part {
+typedef struct memory_part {
     icl_tensor stored;
     bool is_stale; /* left by forgotten sequences: the next step sees zeros */
-} icl_model_memory_part;
+} memory_part;
 
 struct icl_model_memory {
     icl_backend *backend;
     size_t positions; /* the number that room is made for at first */
     size_t position;
-    icl_model_memory_part *parts;
+    memory_part *parts;
     size_t count, capacity;
     size_t next; /* the number of the part that this step asks for next */
 };
@@ -54,11 +54,11 @@ static void release(icl_model_memory *memory) {
 }
 
 /* Finds the next part, and creates its tensor of this shape if it has none. */
-static icl_status find_part(icl_model_memory *memory, int rank, const size_t *shape, icl_model_memory_part **part,
+static icl_status find_part(icl_model_memory *memory, int rank, const size_t *shape, memory_part **part,
                             icl_error *error) {
     if (memory->next == memory->count) {
         ICL_CHECK(icl_grow(&memory->parts, memory->count, &memory->capacity, sizeof *memory->parts, "state", error));
-        memory->parts[memory->count++] = (icl_model_memory_part){.is_stale = true};
+        memory->parts[memory->count++] = (memory_part){.is_stale = true};
     }
     *part = &memory->parts[memory->next++];
     if ((*part)->stored.buffer)
@@ -68,7 +68,7 @@ static icl_status find_part(icl_model_memory *memory, int rank, const size_t *sh
 
 static icl_status recall(icl_model_memory *memory, int rank, const size_t *shape, icl_tensor *stored,
                          icl_error *error) {
-    icl_model_memory_part *part;
+    memory_part *part;
 
     ICL_CHECK(find_part(memory, rank, shape, &part, error));
     if (part->stored.rank != rank || memcmp(part->stored.shape, shape, (size_t)rank * sizeof *shape) != 0)
@@ -102,7 +102,7 @@ void icl_model_memory_keep(icl_model_memory *memory, icl_tape *tape, size_t part
 /* ---- Tensors that grow along time ---- */
 
 /* Doubles a part's room until it holds `needed` positions, and keeps its contents. */
-static icl_status enlarge(icl_model_memory *memory, icl_model_memory_part *part, size_t needed, icl_error *error) {
+static icl_status enlarge(icl_model_memory *memory, memory_part *part, size_t needed, icl_error *error) {
     icl_tensor larger = {0};
     size_t shape[4];
     icl_status status = ICL_OK;
@@ -123,7 +123,7 @@ done:
 static icl_status append(icl_model_memory *memory, icl_tensor value, icl_tensor *tensor, icl_error *error) {
     const size_t end = memory->position + value.shape[2];
     const size_t room = memory->positions > end ? memory->positions : end;
-    icl_model_memory_part *part;
+    memory_part *part;
 
     ICL_CHECK(
         find_part(memory, 4, (const size_t[]){value.shape[0], value.shape[1], room, value.shape[3]}, &part, error));
