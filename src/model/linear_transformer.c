@@ -66,7 +66,7 @@ typedef struct transformer_state {
 
 /* ---- Matrices ---- */
 
-/* The matrices that the parameters of a linear transformer stand for, and the conversion of a model into a full one. */
+/* These functions form the matrices that parameters stand for, and convert a model into a full one. */
 
 size_t icl_linear_own_layers(const icl_model *model) {
     return ((const transformer_state *)model->state)->is_tied ? 1 : model->layers;
@@ -201,8 +201,6 @@ done:
 /* ---- Initial parameters ---- */
 
 /*
- * Initial parameters of linear transformers.
- *
  * model.initialization = normal: every number ~ N(0, init_std^2), as in Ahn et al.
  *
  * model.initialization = descent: a fixed start whose layers are short steps of (preconditioned) gradient

@@ -1,5 +1,5 @@
-/* The shape on which a task and a model agree, the table of model families, and the functions that work for all of
- * them. */
+/* Defines the shape on which a task and a model agree, the table of model families, and the functions that work for
+ * all of them. */
 #include "model/model.h"
 
 #include <stdarg.h>

@@ -269,8 +269,6 @@ icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
 
 /* ---- Tensors as arguments ---- */
 
-/* Views of tensors, as kernels take them. */
-
 icl_view icl_view_of(const icl_tensor *tensor) {
     icl_view view = {.memory = icl_memory_of(tensor), .offset = (cl_uint)tensor->offset};
     for (int axis = 0; axis < tensor->rank; axis++)

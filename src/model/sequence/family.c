@@ -30,8 +30,8 @@
 
 /* ---- Norms ---- */
 
-/* Norms along the width: none, layer norm (Ba, Kiros, Hinton 2016) with gain and shift, or RMS norm (Zhang, Sennrich
- * 2019) with a gain. */
+/* A norm along the width is none, a layer norm (Ba, Kiros, Hinton 2016) with gain and shift, or an RMS norm (Zhang,
+ * Sennrich 2019) with a gain. */
 
 #define EPSILON 1e-5 /* as GPT-2 has it */
 
@@ -144,7 +144,7 @@ static icl_variable embed(const icl_sequence_pass *pass, icl_variable inputs) {
 /* ---- Feed-forward parts ---- */
 
 /*
- * The part that each position computes by itself, hidden = model.feed_forward_factor * width:
+ * Each position computes this part by itself, hidden = model.feed_forward_factor * width:
  *
  *     relu, gelu:  f(x U + a) D + b
  *     swiglu:      (silu(x G) * x U) D                   Shazeer 2020, without biases

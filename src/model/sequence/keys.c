@@ -12,7 +12,7 @@
 
 /* ---- Mixers ---- */
 
-/* The table of mixers, and model.mixer: one word, or a list of them that the layers take in turn. */
+/* model.mixer is one word, or a list of them that the layers take in turn. */
 
 #define COUNT(name) AT_##name,
 enum { ICL_SEQUENCE_MIXERS(COUNT) MIXERS };

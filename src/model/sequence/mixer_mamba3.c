@@ -23,7 +23,7 @@ static icl_variable shape_as(const icl_sequence_pass *pass, icl_variable x, size
 /* ---- Turns by the tokens ---- */
 
 /*
- * Queries and keys that turn by angles which depend on the tokens, as states of complex numbers do: pair (i, i + m/2)
+ * Queries and keys turn by angles which depend on the tokens, as states of complex numbers do: pair (i, i + m/2)
  * of both by the sum of pi d_t tanh(x_t P) so far (Mamba-3, arXiv 2603.15569). Sums are not taken modulo 2 pi; sines
  * hold up to 1e5.
  */
@@ -87,7 +87,7 @@ static icl_sequence_heads turn_heads(const icl_sequence_pass *pass, const icl_se
 /* ---- States with R = model.mimo_rank queries and keys a token ---- */
 
 /*
- * States [m, n] that R queries and keys of a token share (MIMO, Mamba-3, arXiv 2603.15569): token t writes
+ * R queries and keys of a token share a state [m, n] (MIMO, Mamba-3, arXiv 2603.15569): token t writes
  * sum_r k_(t,r) (v_t o u_r)^T, and its output is sum_r e_r o (S^T q_(t,r)), u and e vectors [H n] for each r.
  *
  * A token is stretched to R writes, and to reads from the last one on: 2 R - 1 steps of a recurrence.

@@ -1,4 +1,4 @@
-/* The parts that mixers share: heads and their outputs, matrix states, and attention. */
+/* Mixers share these parts: heads and their outputs, matrix states, and attention. */
 #include "model/sequence/sequence.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 /* ---- Heads ---- */
 
 /*
- * Queries, keys and values of a mixer:
+ * A mixer makes its queries, keys and values in this order:
  *
  *     projection -> short causal convolution and SiLU (model.convolution) -> heads -> rotary positions -> feature map
  *     -> norm of the key
@@ -188,7 +188,7 @@ icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence
 
 /* ---- Matrix states ---- */
 
-/* The parts that all mixers with a matrix state S [m, n] for each head share. */
+/* All mixers with a matrix state S [m, n] for each head share these parts. */
 
 icl_status icl_sequence_add_matrix_state(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
                                          icl_error *error) {
@@ -250,7 +250,7 @@ icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequenc
 /* ---- Attention ---- */
 
 /*
- * Attention over the keys so far, or over those of a window, which softmax and fox share. In the last layer only the
+ * Softmax and fox share attention over the keys so far, or over those of a window. In the last layer only the
  * scored positions ask, if they are the last ones.
  *
  * What stands in the logits beside q . k / sqrt(m), an offset of a key or the logit of a sink, is one more number of
