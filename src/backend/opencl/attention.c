@@ -10,8 +10,8 @@
 /* ---- Softmax attention by products ---- */
 
 /*
- * Softmax attention by products computes scores = scale q k^T, weights by rows, out = weights v; and backward, with weights
- * from the given log_sum_exp,
+ * Softmax attention by products computes scores = scale q k^T, weights by rows, out = weights v; and backward, with
+ * weights from the given log_sum_exp,
  *     slopes = scale weights (d_out v^T - d_out . out),
  *     d_q = slopes k,    d_k = slopes^T q,    d_v = weights^T d_out.
  *

@@ -35,8 +35,8 @@
 /* ---- The bounded memory of model.rule = fwm ---- */
 
 /*
- * Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831) is the delta rule in a memory whose norm is
- * 1 at most from the second write on. A write M <- (M + beta k m^T) g with the miss m = v - M^T k and g = 1 / max(1,
+ * Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831) is the delta rule in a memory whose norm
+ * is 1 at most from the second write on. A write M <- (M + beta k m^T) g with the miss m = v - M^T k and g = 1 / max(1,
  * |M + beta k m^T|_F) needs only what M holds under k, and the norm of M:
  *
  *     |M + beta k m^T|^2 = |M|^2 + beta m . (2 M^T k + beta |k|^2 m)
