@@ -12,7 +12,7 @@
 #include "functions.h"
 
 #if LANES == 1
-#define ACCESS                       4 /* as in src/backend/opencl/view.c */
+#define ACCESS                       4 /* as in src/backend/opencl/elementwise.c */
 #define LOAD_ACCESS(pointer)         (*(__global const float4 *)(pointer))
 #define STORE_ACCESS(value, pointer) (*(__global float4 *)(pointer) = (value))
 

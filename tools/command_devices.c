@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "device/size_contest.h"
+#include "device/device.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
 #include "terminal.h"

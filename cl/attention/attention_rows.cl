@@ -1,5 +1,5 @@
 /*
- * Rows of softmax attention by products (src/backend/opencl/attention_products.c): products leave scores, these kernels
+ * Rows of softmax attention by products (src/backend/opencl/attention.c): products leave scores, these kernels
  * make weights of them, and backward slopes too, and products take these to the outputs.
  *
  * Scores are [batch, heads, rows, columns] without gaps, a column for each key that some row attends to. Row i attends

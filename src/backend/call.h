@@ -81,17 +81,4 @@ icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, con
 icl_status icl_dispatch_to_host(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
                                 icl_error *error);
 
-/*
- * Changes the rounding on purpose, for tests (build option `perturbed`, `tools/check perturbed`; perturb.c).
- *
- * Multiplies each element that the op wrote by 1 + r eps, where eps is the distance from 1 to the next element and r is
- * one of -2, -1, 0, 1, 2: a hash of the seed, the op and the element's bits. So equal results of an op stay equal, and
- * a repeated computation gives the same bits, but another way to compute them gives different ones. The seed is the
- * number in the environment variable ICLAB_PERTURB; without it nothing changes. Ops and kinds that can round in only
- * one way are left unchanged: strict ops, copies, sums and products of two elements, maxima; and so is the optimizer's
- * step, whose gradient has already been perturbed. Only host backends are supported, because the elements are read in
- * memory. Costs a pass over the outputs.
- */
-void icl_perturb(const icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands);
-
 #endif

@@ -1,6 +1,8 @@
 /* Calls the backend's op, or the host's if the backend lacks it. */
 #include "config.h"
 
+#include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/call.h"
@@ -84,6 +86,103 @@ done:
     return status;
 }
 
+/* ---- Deliberately different rounding ---- */
+
+#if ICL_PERTURBED
+
+/* Returns whether the C standard and ops.h leave an op's rounding open. */
+static bool is_free(icl_op op, const void *params) {
+    switch (op) {
+    case ICL_OP_unary: {
+        const icl_unary_kind kind = *(const icl_unary_kind *)params;
+        return kind != ICL_NEGATE && kind != ICL_ABSOLUTE && kind != ICL_SQUARE && kind != ICL_RELU && kind != ICL_SIGN;
+    }
+    case ICL_OP_binary: {
+        const icl_binary_kind kind = *(const icl_binary_kind *)params;
+        return kind == ICL_DIVIDE || kind == ICL_SILU_SLOPE || kind == ICL_GELU_SLOPE;
+    }
+    case ICL_OP_reduce: {
+        const icl_reduce_kind kind = ((const icl_reduce_params *)params)->kind;
+        return kind != ICL_MAX && kind != ICL_ARGMAX;
+    }
+    default:
+        return icl_op_infos[op].rounding == ICL_FREE;
+    }
+}
+
+/* Returns a number from -2 to 2 (the finalizer of MurmurHash3). */
+static double draw(uint64_t seed, icl_op op, uint64_t bits) {
+    uint64_t hash = bits ^ (seed * ICL_OP_COUNT + (uint64_t)op) * 0x9e3779b97f4a7c15;
+    hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
+    hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
+    return (double)((hash ^ hash >> 33) % 5) - 2;
+}
+
+static void perturb_element(uint64_t seed, icl_op op, size_t size, char *element) {
+    if (size == sizeof(double)) {
+        double value;
+        uint64_t bits;
+        memcpy(&value, element, sizeof value);
+        memcpy(&bits, element, sizeof bits);
+        value *= 1 + draw(seed, op, bits) * DBL_EPSILON;
+        memcpy(element, &value, sizeof value);
+    } else {
+        float value;
+        uint32_t bits;
+        memcpy(&value, element, sizeof value);
+        memcpy(&bits, element, sizeof bits);
+        value = (float)((double)value * (1 + draw(seed, op, bits) * (double)FLT_EPSILON));
+        memcpy(element, &value, sizeof value);
+    }
+}
+
+/* Perturbs a tensor. The longest axis is the inner loop, because finding an element costs more than perturbing it. */
+static void perturb_tensor(uint64_t seed, icl_op op, size_t size, const icl_tensor *tensor) {
+    const size_t rank = (size_t)tensor->rank;
+    size_t longest = 0, rows = 1;
+    for (size_t axis = 1; axis < rank; axis++)
+        longest = tensor->shape[axis] > tensor->shape[longest] ? axis : longest;
+    for (size_t axis = 0; axis < rank; axis++)
+        rows *= axis == longest ? 1 : tensor->shape[axis];
+    const size_t count = rank > 0 ? tensor->shape[longest] : 1, step = rank > 0 ? tensor->stride[longest] * size : 0;
+    for (size_t row = 0; row < rows; row++) {
+        size_t at = tensor->offset;
+        for (size_t axis = rank, rest = row; axis-- > 0;)
+            if (axis != longest) {
+                at += rest % tensor->shape[axis] * tensor->stride[axis];
+                rest /= tensor->shape[axis];
+            }
+        char *element = (char *)tensor->buffer->handle + at * size;
+        for (size_t i = 0; i < count; i++, element += step)
+            perturb_element(seed, op, size, element);
+    }
+}
+
+/*
+ * Changes the rounding on purpose, for tests (build option `perturbed`, `tools/check perturbed`).
+ *
+ * Multiplies each element that the op wrote by 1 + r eps, where eps is the distance from 1 to the next element and r is
+ * one of -2, -1, 0, 1, 2: a hash of the seed, the op and the element's bits. So equal results of an op stay equal, and
+ * a repeated computation gives the same bits, but another way to compute them gives different ones. The seed is the
+ * number in the environment variable ICLAB_PERTURB; without it nothing changes. Ops and kinds that can round in only
+ * one way are left unchanged: strict ops, copies, sums and products of two elements, maxima; and so is the optimizer's
+ * step, whose gradient has already been perturbed. Only host backends are supported, because the elements are read in
+ * memory. Costs a pass over the outputs.
+ */
+static void perturb(const icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands) {
+    const char *seed = getenv("ICLAB_PERTURB");
+
+    if (!seed || backend->capabilities.kind != ICL_DEVICE_HOST || !is_free(op, params))
+        return;
+    for (int i = 0; i < icl_op_infos[op].outputs; i++)
+        if (operands[i].buffer)
+            perturb_tensor(strtoull(seed, NULL, 10), op, backend->capabilities.element_size, &operands[i]);
+}
+
+#endif
+
+/* ---- Dispatch ---- */
+
 static icl_status run_timed(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
                             icl_error *error) {
     const bool by_host = backend->capabilities.kind == ICL_DEVICE_HOST;
@@ -108,7 +207,7 @@ icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, con
         ICL_CHECK(backend->times ? run_timed(backend, op, params, operands, error)
                                  : backend->functions->ops[op](backend, params, operands, error));
 #if ICL_PERTURBED
-        icl_perturb(backend, op, params, operands);
+        perturb(backend, op, params, operands);
 #endif
         return ICL_OK;
     }

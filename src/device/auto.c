@@ -8,7 +8,7 @@
 #include "core/allocate.h"
 #include "core/cache.h"
 #include "core/print.h"
-#include "device/auto.h"
+#include "device/device.h"
 #include "iclab/host.h"
 #include "iclab/number.h"
 #include "iclab/ops_linear_transformer.h"

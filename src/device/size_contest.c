@@ -1,12 +1,11 @@
 /* Timing of the ways of matrix products and attention by classes of sizes, in a child process. */
-#include "device/size_contest.h"
+#include "device/device.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/subprocess.h"
-#include "device/device.h"
 #include "iclab/host.h"
 #include "iclab/status.h"
 

@@ -1,6 +1,6 @@
 /* Which device is chosen, given the times and failures of each; what is remembered, and when a remembered choice is no
  * longer believed. */
-#include "device/auto.h"
+#include "device/device.h"
 
 #include "../core/scratch.h"
 #include "core/allocate.h"

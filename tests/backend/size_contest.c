@@ -2,7 +2,7 @@
  * The contest of an op's ways by classes of sizes: who wins given planted times, which words come of it, and that the
  * device has them afterwards. The clock is the test's own: an op moves it by the time of the way that is chosen.
  */
-#include "device/size_contest.h"
+#include "device/device.h"
 
 #include <math.h>
 

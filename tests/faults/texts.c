@@ -5,7 +5,7 @@
 #include "../core/scratch.h"
 #include "attempts.h"
 #include "core/hash.h"
-#include "device/auto.h"
+#include "device/device.h"
 #include "faults.h"
 #include "iclab/evaluate.h"
 #include "iclab/predict.h"

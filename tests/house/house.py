@@ -23,10 +23,10 @@ LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 # measures.py counts these, and there may be so many of each. Whoever removes one lowers the bound; nobody raises it.
 # "measures.py SOURCE_FOLDER NAME" lists them.
 BOUNDS = {
-    "circles of calls": 3,
-    "files in circles of calls": 9,
+    "circles of calls": 2,
+    "files in circles of calls": 5,
     "repeated tags": 0,
-    "exports with one user": 330,
+    "exports with one user": 304,
     "unused exports": 0,
     "long headers": 7,
     "unused recipe keys": 8,

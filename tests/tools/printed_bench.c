@@ -1,6 +1,6 @@
 /* iclab bench and iclab devices print and write numbers that the linker plants, which all differ. */
 #include "command.h"
-#include "device/size_contest.h"
+#include "device/device.h"
 #include "read_back.h"
 #include "run/bench.h"
 

@@ -3,9 +3,9 @@
  * includes OpenCL: version 1.2 and nothing newer, without optional features, so that every driver of the last decade
  * serves.
  *
- * The floors above it: queue.h, program.h and pool.h, which do not need each other's types; launch.h and view.h, by
- * which ops launch kernels; small.h, clblast.h and ops.h. Each of them has a state of its own, to which icl_opencl
- * points; only open.c knows all of them.
+ * The floors above it: queue.h, program.h and pool.h, which do not need each other's types; launch.h, by which
+ * ops launch kernels; small.h, clblast.h and ops.h. Each of them has a state of its own, to which icl_opencl points;
+ * only open.c knows all of them.
  */
 #ifndef ICLAB_BACKEND_OPENCL_DEVICE_H
 #define ICLAB_BACKEND_OPENCL_DEVICE_H

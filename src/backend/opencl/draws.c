@@ -1,7 +1,7 @@
 /* Gamma draws, cumulative sums, symbols by their weights, different numbers and elements by number:
  * cl/random/draws.cl. */
+#include "backend/opencl/launch.h"
 #include "backend/opencl/ops.h"
-#include "backend/opencl/view.h"
 #include "iclab/ops.h"
 
 #define GAMMA_WORK 600.0 /* approximate operations of a gamma draw */

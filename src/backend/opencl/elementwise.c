@@ -2,9 +2,80 @@
 #include "backend/opencl/ops.h"
 #include "backend/opencl/small.h"
 
+/* ---- Runs ---- */
+
+/* Returns whether every view's step along `axis` covers the whole of the axis `inner` (of extent `extent`). */
+static bool merges(const icl_runs *runs, int count, int axis, int inner, cl_uint extent) {
+    for (int i = 0; i < count; i++) {
+        const cl_int4 *stride = &runs->views[i].stride;
+        if ((int64_t)stride->s[axis] != (int64_t)stride->s[inner] * (int64_t)extent)
+            return false;
+    }
+    return true;
+}
+
+static void move_axis(icl_runs *runs, int count, int from, int to) {
+    runs->shape.s[to] = runs->shape.s[from];
+    for (int i = 0; i < count; i++)
+        runs->views[i].stride.s[to] = runs->views[i].stride.s[from];
+}
+
+#define ACCESS 4 /* elements of 16 bytes, as in cl/elementwise.cl */
+
+/* Returns whether every access of 16 bytes to the views' runs lies at a multiple of 16 bytes. Memory itself does. */
+static bool is_wide(const icl_runs *runs, int count) {
+    const int last = ICL_MAX_RANK - 1;
+
+    for (int i = 0; i < count; i++) {
+        const icl_view *view = &runs->views[i];
+        cl_uint places = view->offset;
+        for (int axis = 0; axis < last; axis++)
+            places |= (cl_uint)view->stride.s[axis];
+        if (view->stride.s[last] != 1 || places % ACCESS != 0)
+            return false;
+    }
+    return runs->shape.s[last] % ACCESS == 0;
+}
+
+/* Merges the axes of `count` tensors of one shape as far as their strides allow. */
+static icl_runs runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int count) {
+    icl_runs runs = {.shape = icl_shape_of(&tensors[0])};
+    int inner = ICL_MAX_RANK - 1;
+
+    runs.views[0] = icl_view_of(&tensors[0]);
+    for (int i = 1; i < count; i++) /* an absent operand is passed as any other memory */
+        runs.views[i] = tensors[i].buffer ? icl_view_of(&tensors[i]) : runs.views[0];
+    for (int axis = inner - 1; axis >= 0; axis--) {
+        if (runs.shape.s[axis] == 1)
+            continue;
+        if (runs.shape.s[inner] == 1) {
+            move_axis(&runs, count, axis, inner);
+        } else if (merges(&runs, count, axis, inner, runs.shape.s[inner])) {
+            runs.shape.s[inner] *= runs.shape.s[axis];
+        } else {
+            inner--;
+            move_axis(&runs, count, axis, inner);
+        }
+    }
+    for (int axis = 0; axis < inner; axis++) {
+        runs.shape.s[axis] = 1;
+        for (int i = 0; i < count; i++)
+            runs.views[i].stride.s[axis] = 0;
+    }
+    /* A work-item of a GPU takes one element or one access, so that neighbours read neighbours; one of a CPU takes so
+     * many that they hide the cost of finding its place. */
+    const cl_uint run = runs.shape.s[ICL_MAX_RANK - 1];
+    runs.segment = opencl->lanes > 1 ? 4096 : is_wide(&runs, count) ? ACCESS : 1;
+    runs.segments = (run + runs.segment - 1) / runs.segment;
+    runs.units = runs.shape.s[0] * runs.shape.s[1] * runs.shape.s[2] * runs.segments;
+    return runs;
+}
+
+/* ---- Ops ---- */
+
 icl_status icl_opencl_fill(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_runs runs = icl_runs_of(opencl, operands, 1);
+    const icl_runs runs = runs_of(opencl, operands, 1);
     const cl_float value = (cl_float) * (const double *)params;
     return ICL_LAUNCH(opencl, ICL_KERNEL_fill, runs.units, error, ICL_VIEW(runs.views[0]), ICL_RUNS(runs),
                       ICL_ARGUMENT(value));
@@ -12,7 +83,7 @@ icl_status icl_opencl_fill(icl_backend *backend, const void *params, const icl_t
 
 icl_status icl_opencl_copy(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_runs runs = icl_runs_of(opencl, operands, 2);
+    const icl_runs runs = runs_of(opencl, operands, 2);
     (void)params;
     if (icl_small_takes_runs(opencl, &runs))
         return icl_small_add_runs(opencl, ICL_SMALL_COPY, &runs, 2, &(icl_small_choice){0}, error);
@@ -22,7 +93,7 @@ icl_status icl_opencl_copy(icl_backend *backend, const void *params, const icl_t
 
 icl_status icl_opencl_unary(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_runs runs = icl_runs_of(opencl, operands, 2);
+    const icl_runs runs = runs_of(opencl, operands, 2);
     const cl_uint kind = (cl_uint) * (const icl_unary_kind *)params;
     if (icl_small_takes_runs(opencl, &runs))
         return icl_small_add_runs(opencl, ICL_SMALL_UNARY, &runs, 2, &(icl_small_choice){.kind = kind}, error);
@@ -57,7 +128,7 @@ static icl_status launch_periodic(icl_opencl *opencl, const icl_runs *runs, bool
 
 icl_status icl_opencl_binary(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_runs runs = icl_runs_of(opencl, operands, 3);
+    const icl_runs runs = runs_of(opencl, operands, 3);
     const icl_view *views = runs.views;
     const cl_uint kind = (cl_uint) * (const icl_binary_kind *)params, row = runs.shape.s[3];
     const bool two_axes = runs.shape.s[0] == 1 && runs.shape.s[1] == 1 && runs.shape.s[2] > 1;
@@ -79,7 +150,7 @@ icl_status icl_opencl_scale_add(icl_backend *backend, const void *params, const 
                                 icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_scale_add_params *p = params;
-    const icl_runs runs = icl_runs_of(opencl, operands, 3);
+    const icl_runs runs = runs_of(opencl, operands, 3);
     const cl_uint has_b = operands[2].buffer != NULL;
     const cl_float alpha = (cl_float)p->alpha, beta = (cl_float)p->beta;
     if (icl_small_takes_runs(opencl, &runs))

@@ -1,9 +1,10 @@
 /* Launches: their sizes, scratch memory and arguments, slices of long ones, and sizes drawn at random. */
+#include "backend/opencl/launch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/launch.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/queue.h"
 #include "core/allocate.h"
@@ -21,21 +22,6 @@
  */
 
 #define LARGEST_GROUP 256 /* work-items; the most that kernels are written for */
-
-icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error) {
-    static const char prefix[] = "random:";
-    const char *text = getenv("ICLAB_OPENCL_LAUNCH");
-    icl_random_launch *random = &opencl->launcher->random;
-    char *end = NULL;
-
-    if (!text || !*text)
-        return ICL_OK;
-    const char *seed = strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : "";
-    if (*seed < '0' || *seed > '9' || (random->seed = (uint32_t)strtoul(seed, &end, 10), *end))
-        return icl_fail(error, ICL_ERROR_INPUT, "ICLAB_OPENCL_LAUNCH=%s: expected random:SEED, a whole number", text);
-    random->on = opencl->lanes == 1;
-    return ICL_OK;
-}
 
 enum { NUMBERS = 0, SIZES }; /* random streams: number of groups of each launch, group size of each kernel */
 
@@ -279,4 +265,34 @@ icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t 
 icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units, const icl_argument *arguments,
                              size_t count, icl_error *error) {
     return icl_opencl_launch_items(opencl, which, icl_opencl_items(opencl, units), arguments, count, error);
+}
+
+/* ---- Tensors as arguments ---- */
+
+icl_view icl_view_of(const icl_tensor *tensor) {
+    icl_view view = {.memory = icl_memory_of(tensor), .offset = (cl_uint)tensor->offset};
+    for (int axis = 0; axis < tensor->rank; axis++)
+        view.stride.s[ICL_MAX_RANK - tensor->rank + axis] = (cl_int)tensor->stride[axis];
+    return view;
+}
+
+cl_uint4 icl_shape_of(const icl_tensor *tensor) {
+    cl_uint4 shape = {{1, 1, 1, 1}};
+    for (int axis = 0; axis < tensor->rank; axis++)
+        shape.s[ICL_MAX_RANK - tensor->rank + axis] = (cl_uint)tensor->shape[axis];
+    return shape;
+}
+
+icl_teams icl_teams_of(const icl_tensor *rows) {
+    const size_t n = rows->shape[rows->rank - 1];
+    icl_teams teams = {.shape = icl_shape_of(rows), .rows = (cl_uint)(icl_tensor_count(rows) / n), .team = 1};
+
+    while (teams.team < ICL_TEAM_GROUP && 4 * teams.team < n) /* four elements a member, unless a group is full */
+        teams.team *= 2;
+    teams.groups = (teams.rows + ICL_TEAM_GROUP / teams.team - 1) / (ICL_TEAM_GROUP / teams.team);
+    return teams;
+}
+
+size_t icl_team_items(const icl_opencl *opencl, const icl_teams *teams) {
+    return icl_opencl_group_items(opencl, teams->groups);
 }

@@ -1,7 +1,7 @@
 /* Looks up rows of a table by number, and sums the rows of each number: cl/look_up.cl. */
+#include "backend/opencl/launch.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
-#include "backend/opencl/view.h"
 
 #define DIGIT_BITS 8
 #define FAN        32 /* this one and the others as in cl/look_up.cl */

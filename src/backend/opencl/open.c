@@ -372,6 +372,22 @@ static bool has_fma(const icl_opencl *opencl) {
            config & CL_FP_FMA;
 }
 
+/* Reads ICLAB_OPENCL_LAUNCH; a malformed value is an error. */
+static icl_status read_launch(icl_opencl *opencl, icl_error *error) {
+    static const char prefix[] = "random:";
+    const char *text = getenv("ICLAB_OPENCL_LAUNCH");
+    icl_random_launch *random = &opencl->launcher->random;
+    char *end = NULL;
+
+    if (!text || !*text)
+        return ICL_OK;
+    const char *seed = strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : "";
+    if (*seed < '0' || *seed > '9' || (random->seed = (uint32_t)strtoul(seed, &end, 10), *end))
+        return icl_fail(error, ICL_ERROR_INPUT, "ICLAB_OPENCL_LAUNCH=%s: expected random:SEED, a whole number", text);
+    random->on = opencl->lanes == 1;
+    return ICL_OK;
+}
+
 static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
     const cl_command_queue_properties properties = opencl->queue->profile.on ? CL_QUEUE_PROFILING_ENABLE : 0;
     cl_int code;
@@ -444,7 +460,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(icl_opencl_choices.take(backend, NULL, error));
     opencl->programs->register_option = register_option(opencl);
     icl_opencl_set_options(opencl, has_fma(opencl));
-    ICL_TRY(icl_opencl_read_launch(opencl, error));
+    ICL_TRY(read_launch(opencl, error));
     ICL_TRY(require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);

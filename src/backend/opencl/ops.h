@@ -3,7 +3,7 @@
 #define ICLAB_BACKEND_OPENCL_OPS_H
 
 #include "backend/opencl/device.h"
-#include "backend/opencl/view.h"
+#include "backend/opencl/launch.h"
 
 #define ICL_DECLARE(name, ...) icl_op_function icl_opencl_##name;
 ICL_EVERY_OP(ICL_DECLARE)
@@ -12,11 +12,6 @@ ICL_EVERY_OP(ICL_DECLARE)
 /* ---- choices.c ---- */
 
 extern const icl_choice_functions icl_opencl_choices;
-
-/* ---- attention_products.c: softmax attention by products, with the operands of the ops ---- */
-
-icl_status icl_opencl_attention_products(icl_opencl *opencl, const icl_attention_params *params,
-                                         const icl_tensor *operands, bool is_gradient, icl_error *error);
 
 /* ---- reduce.c ---- */
 

@@ -1,9 +1,9 @@
 /* Random numbers, rows on spheres and Gram matrices of in-context regression problems: cl/random/. */
 #include <string.h>
 
+#include "backend/opencl/launch.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
-#include "backend/opencl/view.h"
 #include "iclab/ops_gram.h"
 
 /* ---- Random numbers ---- */

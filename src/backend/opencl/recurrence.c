@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 #include "backend/call.h"
+#include "backend/opencl/launch.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
-#include "backend/opencl/view.h"
 
 /* As in cl/recurrence/recurrence.h. */
 enum {

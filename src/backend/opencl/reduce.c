@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "backend/opencl/launch.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
-#include "backend/opencl/view.h"
 
 enum { FLAG_MAX = 1, FLAG_SQUARES = 2, FLAG_ROOT = 4 };
 

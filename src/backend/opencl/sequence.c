@@ -1,8 +1,8 @@
 /* Ops of sequence models: short convolutions, rotary positions and cross-entropy, by cl/convolve.cl, cl/rotate.cl and
  * cl/cross_entropy.cl. */
+#include "backend/opencl/launch.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
-#include "backend/opencl/view.h"
 
 /* ---- Convolutions ---- */
 

@@ -2,7 +2,7 @@
 #ifndef ICLAB_BACKEND_OPENCL_SMALL_H
 #define ICLAB_BACKEND_OPENCL_SMALL_H
 
-#include "backend/opencl/view.h"
+#include "backend/opencl/launch.h"
 
 /* The buffers and the list take fewer than the 1024 bytes of arguments that any device allows. */
 #define ICL_SMALL_BUFFERS 16

@@ -302,10 +302,6 @@ void icl_sheet_release(icl_sheet *sheet) {
     icl_csv_reader_close(&sheet->reader);
 }
 
-const char *icl_next_cell(const char *cell) {
-    return cell + strlen(cell) + 1;
-}
-
 /* ---- Names ---- */
 
 const char *icl_column_label(const icl_sheet *sheet, size_t position, char text[ICL_LABEL_CAPACITY]) {
@@ -313,19 +309,6 @@ const char *icl_column_label(const icl_sheet *sheet, size_t position, char text[
         snprintf(text, ICL_LABEL_CAPACITY, "column %zu (%s)", position + 1, sheet->names[position]);
     else
         snprintf(text, ICL_LABEL_CAPACITY, "column %zu", position + 1);
-    return text;
-}
-
-const char *icl_column_option(const icl_sheet *sheet, size_t position, char text[ICL_NAME_CAPACITY]) {
-    const char *name = sheet->names[position];
-    bool is_plain = sheet->has_header && sheet->header[position][0] != '\0';
-
-    for (const char *at = name; *at != '\0'; at++)
-        is_plain = is_plain && (isalnum((unsigned char)*at) || *at == '_' || (*at == '.' && at > name));
-    if (is_plain)
-        snprintf(text, ICL_NAME_CAPACITY, "%s", name);
-    else
-        snprintf(text, ICL_NAME_CAPACITY, "%zu", position + 1);
     return text;
 }
 

@@ -77,16 +77,9 @@ typedef struct icl_sheet {
 icl_status icl_sheet_read(const icl_table_params *params, icl_sheet *sheet, icl_error *error);
 void icl_sheet_release(icl_sheet *sheet);
 
-/* Returns the cell after this one, in the order of columns and then rows. */
-const char *icl_next_cell(const char *cell);
-
 /* Writes "column 3 (wt)", or "column 3" without a name, to `text`, and returns it. */
 #define ICL_LABEL_CAPACITY (ICL_NAME_CAPACITY + 32)
 const char *icl_column_label(const icl_sheet *sheet, size_t position, char text[ICL_LABEL_CAPACITY]);
-
-/* Writes how an option can name the column to `text`, and returns it: by its name if that needs no quoting, else by its
- * number. */
-const char *icl_column_option(const icl_sheet *sheet, size_t position, char text[ICL_NAME_CAPACITY]);
 
 /* Writes the separator's name to `name`, and returns it: "comma", "semicolon", …; or the character itself in single
  * quotes. */

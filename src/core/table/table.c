@@ -12,6 +12,26 @@
 #include "core/table/sheet.h"
 #include "iclab/table.h"
 
+/* Returns the cell after this one, in the order of columns and then rows. */
+static const char *next_cell(const char *cell) {
+    return cell + strlen(cell) + 1;
+}
+
+/* Writes how an option can name the column to `text`, and returns it: by its name if that needs no quoting, else by its
+ * number. */
+static const char *column_option(const icl_sheet *sheet, size_t position, char text[ICL_NAME_CAPACITY]) {
+    const char *name = sheet->names[position];
+    bool is_plain = sheet->has_header && sheet->header[position][0] != '\0';
+
+    for (const char *at = name; *at != '\0'; at++)
+        is_plain = is_plain && (isalnum((unsigned char)*at) || *at == '_' || (*at == '.' && at > name));
+    if (is_plain)
+        snprintf(text, ICL_NAME_CAPACITY, "%s", name);
+    else
+        snprintf(text, ICL_NAME_CAPACITY, "%zu", position + 1);
+    return text;
+}
+
 /* ---- Steps, one after the other ---- */
 
 /* Steps under construction, empty if zeroed. */
@@ -167,7 +187,7 @@ static void find_levels(icl_sheet *sheet) {
     const char *cell = sheet->cells.bytes;
 
     for (size_t row = 0; row < sheet->rows; row++)
-        for (size_t i = 0; i < sheet->column_count; i++, cell = icl_next_cell(cell))
+        for (size_t i = 0; i < sheet->column_count; i++, cell = next_cell(cell))
             if (sheet->columns[i].kind == ICL_COLUMN_TEXT && !icl_is_missing(cell))
                 add_level(&sheet->columns[i], cell);
 }
@@ -258,7 +278,7 @@ static icl_status refuse_both(const icl_sheet *sheet, const icl_sheet_column *po
                     "%s:%zu: %s: a decimal comma, where line %zu has a decimal point in column %zu: expected one of "
                     "them; --exclude %s leaves a column out",
                     sheet->name, comma->marks[ICL_MARK_COMMA], icl_column_label(sheet, comma->position, label),
-                    point->marks[ICL_MARK_POINT], point->position + 1, icl_column_option(sheet, odd->position, option));
+                    point->marks[ICL_MARK_POINT], point->position + 1, column_option(sheet, odd->position, option));
 }
 
 /* Chooses the decimal mark from what the columns of numbers show. ICL_ERROR_INPUT if they contradict each other, if
@@ -338,7 +358,7 @@ static void measure_numbers(icl_sheet *sheet, icl_decimal decimal) {
         sheet->columns[i].most = sheet->columns[i].last = -HUGE_VAL;
     }
     for (size_t row = 0; row < sheet->rows; row++)
-        for (size_t i = 0; i < sheet->column_count; i++, cell = icl_next_cell(cell))
+        for (size_t i = 0; i < sheet->column_count; i++, cell = next_cell(cell))
             if (sheet->columns[i].kind == ICL_COLUMN_NUMBERS)
                 measure_cell(&sheet->columns[i], cell, decimal);
 }
@@ -401,7 +421,7 @@ static icl_status refuse_text(const icl_sheet *sheet, const icl_sheet_column *co
                         "%s:%zu: %s: text \"%s\", of more than %d different ones: expected fewer categories; --exclude "
                         "%s leaves the column out",
                         sheet->name, cell->line, label, printable, ICL_TABLE_MAX_CATEGORIES,
-                        icl_column_option(sheet, column->position, option));
+                        column_option(sheet, column->position, option));
     return icl_fail(error, ICL_ERROR_INPUT,
                     "%s:%zu: %s: text \"%s\": expected numbers; --one-hot makes a column of each of its categories",
                     sheet->name, cell->line, label, printable);
@@ -448,7 +468,7 @@ static void count_cells(icl_sheet *sheet) {
     const char *cell = sheet->cells.bytes;
 
     for (size_t row = 0; row < sheet->rows; row++)
-        for (size_t i = 0; i < sheet->column_count; i++, cell = icl_next_cell(cell))
+        for (size_t i = 0; i < sheet->column_count; i++, cell = next_cell(cell))
             count_cell(sheet, &sheet->columns[i], sheet->lines[row], cell);
     for (size_t i = 0; i < sheet->column_count; i++)
         sheet->columns[i].kind = kind_of(&sheet->columns[i]);
@@ -566,7 +586,7 @@ static icl_status refuse_number(const place *at, const char *what, const char *c
                                 icl_error *error) {
     char option[ICL_NAME_CAPACITY], helps[ICL_NAME_CAPACITY + 64];
 
-    icl_column_option(at->sheet, at->column->position, option);
+    column_option(at->sheet, at->column->position, option);
     if (at->column->is_target)
         snprintf(helps, sizeof helps, "--target names another column");
     else
@@ -633,7 +653,7 @@ static icl_status read_row(const icl_sheet *sheet, size_t row, const char **cell
     double *values = table->values + table->rows * table->columns;
     bool drops = false, has_target = sheet->params->target && !sheet->params->like;
 
-    for (size_t i = 0; i < sheet->column_count; i++, *cell = icl_next_cell(*cell)) {
+    for (size_t i = 0; i < sheet->column_count; i++, *cell = next_cell(*cell)) {
         const place at = {sheet, &sheet->columns[i], sheet->lines[row], decimal};
         bool is_missing = false;
         if (at.column->is_left_out)

@@ -1,11 +1,11 @@
 /*
  * model.family = sequence: stacks of mixers and feed-forward parts between an embedding and a readout.
  *
- *     e = embedding(inputs) + positions                                (embedding.c)
+ *     e = embedding(inputs) + positions
  *     z = blocks(e), then z = blocks(z + e) for each further loop      (model.loops, Yang and others 2024), or z =
  *                                           blocks(z) with model.injection = false; with model.loop_norm each loop ends
  *                                           in the norm that otherwise only the readout has, as theirs do
- *     outputs from z at the scored positions, the mean over all, or the last one (readout.c)
+ *     outputs from z at the scored positions, the mean over all, or the last one
  *
  * Each of the L blocks, with norms before:  z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
  * with norms after:                         z <- norm(z + mixer(z));  z <- norm(z + feed_forward(z)), and no norm
@@ -18,7 +18,7 @@
  *
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
  * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
- * mixers and heads.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
+ * mixers and parts.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
  * readout.weight [width, q], unless the table is tied, and readout.bias; and with model.readout = last
  * readout.I.norm, .weight and .bias.
  */
@@ -27,6 +27,262 @@
 
 #include "core/allocate.h"
 #include "model/sequence/sequence.h"
+
+/* ---- Norms ---- */
+
+/* A norm along the width is none, a layer norm (Ba, Kiros, Hinton 2016) with gain and shift, or an RMS norm (Zhang,
+ * Sennrich 2019) with a gain. */
+
+#define EPSILON 1e-5 /* as GPT-2 has it */
+
+static icl_status add_norm(icl_sequence_builder *builder, icl_sequence_norm *norm, icl_error *error, const char *name) {
+    const icl_sequence *sequence = builder->sequence;
+
+    if (sequence->norm == ICL_NORMS_NONE)
+        return ICL_OK;
+    ICL_CHECK(icl_sequence_add(builder, &norm->gain, (icl_sequence_start){ICL_START_CONSTANT, 1, 0, true}, 1,
+                               &sequence->width, error, "%s.gain", name));
+    if (sequence->norm == ICL_NORMS_LAYER)
+        ICL_CHECK(icl_sequence_add(builder, &norm->shift, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
+                                   &sequence->width, error, "%s.shift", name));
+    return ICL_OK;
+}
+
+static icl_variable normalize(const icl_sequence_pass *pass, const icl_sequence_norm *norm, icl_variable x) {
+    const icl_normalize_params params = {pass->sequence->norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS,
+                                         EPSILON};
+
+    if (!norm->gain)
+        return x;
+    const icl_variable gain = icl_sequence_value(pass, norm->gain);
+    const icl_variable shift = norm->shift ? icl_sequence_value(pass, norm->shift) : gain;
+    return icl_tape_normalize(pass->tape, &params, x, &gain, norm->shift ? &shift : NULL);
+}
+
+/* ---- Embedding and positions ---- */
+
+/*
+ * Embeds inputs into the width, and tells positions apart.
+ *
+ * Coordinates: x W + b, W [p, width]; without b if model.embedding_bias = false. Symbols: rows of a table
+ * [V, width]; with model.tied_embedding sqrt(width) times them, of a table that begins as N(0, 1/width), so that it
+ * suits the readout, too (Press and Wolf 2017; the root: Vaswani and others 2017). Positions, counted from 0:
+ *
+ *     learned:     a row of a table [T, width] is added
+ *     sinusoidal:  (cos(t w_0), …, cos(t w_h), sin(t w_0), …, sin(t w_h)) is added, w_i = base^(-2 i / width):
+ *                  Vaswani and others 2017, with coordinates in another order
+ *     rotary:      queries and keys are turned (parts.c)
+ */
+
+static icl_status add_embedding(icl_sequence_builder *builder, icl_error *error) {
+    icl_sequence *sequence = builder->sequence;
+    const icl_task_shape *shape = &builder->model->shape;
+
+    if (shape->symbols > 0) {
+        const double own = sequence->tied_embedding ? 1.0 / sqrt((double)sequence->width) : 1.0;
+        const icl_sequence_start start = {ICL_START_NORMAL, sequence->init > 0 ? sequence->init : own, 0, true};
+        ICL_CHECK(icl_sequence_add(builder, &sequence->embedding, start, 2,
+                                   (const size_t[]){shape->symbols, sequence->width}, error, "embedding.table"));
+    } else {
+        const icl_sequence_start start = {
+            ICL_START_NORMAL, sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)shape->inputs), 0, false};
+        ICL_CHECK(icl_sequence_add(builder, &sequence->embedding, start, 2,
+                                   (const size_t[]){shape->inputs, sequence->width}, error, "embedding.weight"));
+    }
+    if (shape->symbols == 0 && sequence->embedding_bias)
+        ICL_CHECK(icl_sequence_add(builder, &sequence->embedding_shift,
+                                   (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1, &sequence->width, error,
+                                   "embedding.bias"));
+    if (sequence->positions != ICL_POSITIONS_LEARNED)
+        return ICL_OK;
+    return icl_sequence_add(builder, &sequence->position_table,
+                            (icl_sequence_start){ICL_START_NORMAL, sequence->init > 0 ? sequence->init : 0.1, 0, true},
+                            2, (const size_t[]){shape->positions, sequence->width}, error, "positions.table");
+}
+
+/* Returns the rows of sinusoidal positions, [positions, width], from position `first` on. The width must be even. Turns
+ * rows (1, 0) by the angles t w_i, which gives (cos, sin): the rows by which rotary positions turn. */
+static icl_variable sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions) {
+    const size_t half[] = {positions, pass->sequence->width / 2};
+    const icl_variable parts[] = {icl_tape_filled(pass->tape, 2, half, 1.0), icl_tape_filled(pass->tape, 2, half, 0.0)};
+    return icl_tape_rotate(pass->tape, icl_tape_concatenate(pass->tape, 1, 2, parts), base, first);
+}
+
+static void fail_beyond(const icl_sequence_pass *pass) {
+    icl_error error;
+    icl_fail(&error, ICL_ERROR_INPUT, "model.positions = learned: there are %zu, and none for position %zu",
+             pass->model->shape.positions, pass->first_position);
+    icl_tape_fail(pass->tape, &error);
+}
+
+static icl_variable look_up(const icl_sequence_pass *pass, icl_variable symbols) {
+    const icl_sequence *sequence = pass->sequence;
+    const icl_variable rows = icl_tape_look_up(pass->tape, icl_sequence_value(pass, sequence->embedding), symbols);
+
+    return sequence->tied_embedding ? icl_tape_scale(pass->tape, sqrt((double)sequence->width), rows) : rows;
+}
+
+static icl_variable embed(const icl_sequence_pass *pass, icl_variable inputs) {
+    const icl_sequence *sequence = pass->sequence;
+    const size_t positions = icl_tape_value(pass->tape, inputs).shape[1];
+    const icl_variable x = pass->model->shape.symbols > 0
+                               ? look_up(pass, inputs)
+                               : icl_sequence_linear(pass, inputs, sequence->embedding, sequence->embedding_shift);
+
+    if (sequence->positions == ICL_POSITIONS_LEARNED && pass->first_position + positions > pass->model->shape.positions)
+        fail_beyond(pass);
+    if (sequence->positions == ICL_POSITIONS_LEARNED)
+        return icl_tape_binary(pass->tape, ICL_ADD, x,
+                               icl_tape_slice(pass->tape, icl_sequence_value(pass, sequence->position_table), 0,
+                                              pass->first_position, positions));
+    if (sequence->positions == ICL_POSITIONS_SINUSOIDAL)
+        return icl_tape_binary(pass->tape, ICL_ADD, x,
+                               sinusoids(pass, sequence->position_base, pass->first_position, positions));
+    return x;
+}
+
+/* ---- Feed-forward parts ---- */
+
+/*
+ * Each position computes this part by itself, hidden = model.feed_forward_factor * width:
+ *
+ *     relu, gelu:  f(x U + a) D + b
+ *     swiglu:      (silu(x G) * x U) D                   Shazeer 2020, without biases
+ *     quadratic:   (x G * x U) D                         the bilinear map, which adds products of two coordinates
+ */
+
+static bool is_gated(icl_feed_forward kind) {
+    return kind == ICL_FEED_FORWARD_SWIGLU || kind == ICL_FEED_FORWARD_QUADRATIC;
+}
+
+static icl_status add_feed_forward(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
+    const icl_sequence *sequence = builder->sequence;
+
+    if (sequence->feed_forward == ICL_FEED_FORWARD_NONE)
+        return ICL_OK;
+    if (is_gated(sequence->feed_forward))
+        ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gated, layer, "feed_forward.gate", sequence->width,
+                                          sequence->hidden, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->up, layer, "feed_forward.up", sequence->width, sequence->hidden,
+                                      error));
+    if (!is_gated(sequence->feed_forward))
+        ICL_CHECK(icl_sequence_add_constants(builder, &layer->up_bias, layer, "feed_forward.up_bias", sequence->hidden,
+                                             0, error));
+    ICL_CHECK(icl_sequence_add_residual(builder, &layer->down, layer, "feed_forward.down", sequence->hidden,
+                                        sequence->width, error));
+    if (!is_gated(sequence->feed_forward))
+        ICL_CHECK(icl_sequence_add_constants(builder, &layer->down_bias, layer, "feed_forward.down_bias",
+                                             sequence->width, 0, error));
+    return ICL_OK;
+}
+
+static icl_variable feed_forward_of(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
+    icl_variable hidden = icl_sequence_linear(pass, x, layer->up, layer->up_bias), gate;
+
+    switch (pass->sequence->feed_forward) {
+    case ICL_FEED_FORWARD_RELU:
+        hidden = icl_tape_unary(pass->tape, ICL_RELU, hidden);
+        break;
+    case ICL_FEED_FORWARD_GELU:
+        hidden = icl_tape_unary(pass->tape, ICL_GELU, hidden);
+        break;
+    case ICL_FEED_FORWARD_SWIGLU:
+        gate = icl_tape_unary(pass->tape, ICL_SILU, icl_sequence_linear(pass, x, layer->gated, 0));
+        hidden = icl_tape_binary(pass->tape, ICL_MULTIPLY, gate, hidden);
+        break;
+    case ICL_FEED_FORWARD_QUADRATIC:
+        gate = icl_sequence_linear(pass, x, layer->gated, 0);
+        hidden = icl_tape_binary(pass->tape, ICL_MULTIPLY, gate, hidden);
+        break;
+    case ICL_FEED_FORWARD_NONE:
+        break;
+    }
+    return icl_sequence_linear(pass, hidden, layer->down, layer->down_bias);
+}
+
+/* ---- Readout ---- */
+
+/*
+ * Computes the outputs from the blocks' last state z, by model.readout:
+ *
+ *     position: norm(z_t) W + b at each scored position t
+ *     pooled:   norm(mean of z over all positions) W + b, one output for a sequence
+ *     last:     from z_T, the last position, only: h = z_T + p_t, p_t sinusoids of the scored position t, then twice
+ *               h <- gelu(norm(h) U + a), and norm(h) W + b. This is the decoder of MAD's autoencoder (Poli and others
+ *               2024): z_T holds all that the model knows of the sequence
+ *
+ * W is the transpose of the table of symbols with model.tied_embedding.
+ */
+
+#define POSITION_BASE 10000.0 /* as the authors have it */
+
+static icl_status add_decoder(icl_sequence_builder *builder, icl_error *error) {
+    icl_sequence *sequence = builder->sequence;
+    const icl_sequence_start matrix = {
+        ICL_START_NORMAL, sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)sequence->width), 0, false};
+    const icl_sequence_start zero = {ICL_START_CONSTANT, 0, 0, true};
+
+    for (size_t i = 0; i < ICL_SEQUENCE_DECODER; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "readout.%zu.norm", i);
+        ICL_CHECK(add_norm(builder, &sequence->decoder[i].norm, error, name));
+        ICL_CHECK(icl_sequence_add(builder, &sequence->decoder[i].weight, matrix, 2,
+                                   (const size_t[]){sequence->width, sequence->width}, error, "readout.%zu.weight", i));
+        ICL_CHECK(icl_sequence_add(builder, &sequence->decoder[i].bias, zero, 1, &sequence->width, error,
+                                   "readout.%zu.bias", i));
+    }
+    return ICL_OK;
+}
+
+static icl_status add_readout(icl_sequence_builder *builder, icl_error *error) {
+    icl_sequence *sequence = builder->sequence;
+    const size_t outputs = builder->model->shape.outputs;
+    const icl_sequence_start start = {ICL_START_NORMAL,
+                                      sequence->init > 0 ? sequence->init : 1.0 / (double)sequence->width, 0, false};
+
+    if (sequence->readout == ICL_READOUT_LAST)
+        ICL_CHECK(add_decoder(builder, error));
+    if (sequence->norm_place == ICL_NORMS_BEFORE)
+        ICL_CHECK(add_norm(builder, &sequence->final_norm, error, "norm"));
+    if (!sequence->tied_embedding)
+        ICL_CHECK(icl_sequence_add(builder, &sequence->readout_weight, start, 2,
+                                   (const size_t[]){sequence->width, outputs}, error, "readout.weight"));
+    return icl_sequence_add(builder, &sequence->readout_shift, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
+                            &outputs, error, "readout.bias");
+}
+
+/* Decodes by model.readout = last, without the last norm and readout: [B, T, width] to [B, S, width]. */
+static icl_variable decode(const icl_sequence_pass *pass, icl_variable z) {
+    const icl_sequence *sequence = pass->sequence;
+    const icl_variable last = icl_tape_slice(pass->tape, z, 1, icl_tape_value(pass->tape, z).shape[1] - 1, 1);
+    icl_variable h =
+        icl_tape_binary(pass->tape, ICL_ADD, last, sinusoids(pass, POSITION_BASE, pass->first_scored, pass->scored));
+
+    for (size_t i = 0; i < ICL_SEQUENCE_DECODER; i++) {
+        h = icl_sequence_linear(pass, normalize(pass, &sequence->decoder[i].norm, h), sequence->decoder[i].weight,
+                                sequence->decoder[i].bias);
+        h = icl_tape_unary(pass->tape, ICL_GELU, h);
+    }
+    return h;
+}
+
+/* Returns the outputs [B, S, q] from the last block's scored positions [B, S, width], or from all its positions if
+ * model.readout is pooled or last. */
+static icl_variable read_out(const icl_sequence_pass *pass, icl_variable z) {
+    const icl_sequence *sequence = pass->sequence;
+
+    if (sequence->readout == ICL_READOUT_POOLED)
+        z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);
+    if (sequence->readout == ICL_READOUT_LAST)
+        z = decode(pass, z);
+    if (!sequence->loop_norm) /* else the last loop ended with this norm */
+        z = normalize(pass, &sequence->final_norm, z);
+    if (!sequence->tied_embedding)
+        return icl_sequence_linear(pass, z, sequence->readout_weight, sequence->readout_shift);
+    const icl_variable table = icl_tape_swap_axes(pass->tape, icl_sequence_value(pass, sequence->embedding), 0, 1);
+    return icl_tape_binary(pass->tape, ICL_ADD, icl_tape_matmul(pass->tape, 1.0, z, table),
+                           icl_sequence_value(pass, sequence->readout_shift));
+}
 
 /* The largest number of symbols that a float counts exactly. */
 #define MOST_SYMBOLS ((size_t)1 << 24)
@@ -37,22 +293,22 @@ static icl_status add_block(icl_sequence_builder *builder, icl_sequence_layer *l
     char name[64];
 
     snprintf(name, sizeof name, "block.%zu.mixer_norm", layer->index);
-    ICL_CHECK(icl_sequence_add_norm(builder, &layer->mixer_norm, error, name));
+    ICL_CHECK(add_norm(builder, &layer->mixer_norm, error, name));
     ICL_CHECK(layer->mixer->create(builder, layer, error));
     if (builder->sequence->feed_forward == ICL_FEED_FORWARD_NONE)
         return ICL_OK;
     snprintf(name, sizeof name, "block.%zu.feed_forward_norm", layer->index);
-    ICL_CHECK(icl_sequence_add_norm(builder, &layer->feed_forward_norm, error, name));
-    return icl_sequence_add_feed_forward(builder, layer, error);
+    ICL_CHECK(add_norm(builder, &layer->feed_forward_norm, error, name));
+    return add_feed_forward(builder, layer, error);
 }
 
 static icl_status add_parameters(const icl_recipe *recipe, icl_model *model, icl_sequence *sequence, icl_error *error) {
     icl_sequence_builder builder = {model, sequence, recipe};
 
-    ICL_CHECK(icl_sequence_add_embedding(&builder, error));
+    ICL_CHECK(add_embedding(&builder, error));
     for (size_t i = 0; i < model->layers; i++)
         ICL_CHECK(add_block(&builder, &sequence->layers[i], error));
-    return icl_sequence_add_readout(&builder, error);
+    return add_readout(&builder, error);
 }
 
 static icl_status check_shape(const icl_model *model, icl_error *error) {
@@ -85,7 +341,6 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     model->state = sequence;
     model->layers = icl_model_read(recipe).layers;
     ICL_TRY(icl_allocate(model->layers, sizeof *sequence->layers, "layers", &sequence->layers, error));
-    ICL_TRY(icl_sequence_read_mixers(recipe, model, sequence->layers, error));
     ICL_TRY(icl_sequence_read_keys(recipe, model, sequence, error));
     model->loops = sequence->loops;
     model->abilities |= ICL_MODEL_LOOPS;
@@ -132,8 +387,7 @@ static icl_variable drop_out(const icl_sequence_pass *pass, icl_variable z) {
 /* Applies a block. After the last mixer, positions no longer see each other, so those without a score are left out. */
 static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
     const icl_sequence *sequence = pass->sequence;
-    const icl_variable seen =
-        sequence->norm_place == ICL_NORMS_AFTER ? z : icl_sequence_normalize(pass, &layer->mixer_norm, z);
+    const icl_variable seen = sequence->norm_place == ICL_NORMS_AFTER ? z : normalize(pass, &layer->mixer_norm, z);
     icl_variable mixed = layer->mixer->mix(pass, layer, seen);
 
     if (pass->is_last) {
@@ -142,14 +396,14 @@ static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequenc
     }
     z = add(pass, z, drop_out(pass, mixed));
     if (sequence->norm_place == ICL_NORMS_AFTER)
-        z = icl_sequence_normalize(pass, &layer->mixer_norm, z);
+        z = normalize(pass, &layer->mixer_norm, z);
     if (sequence->feed_forward == ICL_FEED_FORWARD_NONE)
         return z;
     if (sequence->norm_place == ICL_NORMS_AFTER)
-        return icl_sequence_normalize(pass, &layer->feed_forward_norm,
-                                      add(pass, z, drop_out(pass, icl_sequence_feed_forward(pass, layer, z))));
-    const icl_variable normed = icl_sequence_normalize(pass, &layer->feed_forward_norm, z);
-    return add(pass, z, drop_out(pass, icl_sequence_feed_forward(pass, layer, normed)));
+        return normalize(pass, &layer->feed_forward_norm,
+                         add(pass, z, drop_out(pass, feed_forward_of(pass, layer, z))));
+    const icl_variable normed = normalize(pass, &layer->feed_forward_norm, z);
+    return add(pass, z, drop_out(pass, feed_forward_of(pass, layer, normed)));
 }
 
 static void show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable z) {
@@ -171,7 +425,7 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
         pass->is_last = i + 1 == layers && pass->loop + 1 == pass->loops && sequence->readout == ICL_READOUT_POSITION;
         z = clip(pass, apply_block(pass, &sequence->layers[i], z));
         if (i + 1 == layers && sequence->loop_norm)
-            z = icl_sequence_normalize(pass, &sequence->final_norm, z);
+            z = normalize(pass, &sequence->final_norm, z);
         show_stage(pass, 1 + pass->loop * layers + i, z);
     }
     return z;
@@ -183,7 +437,7 @@ static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool 
     icl_variable embedded, z;
 
     pass.inputs = inputs;
-    embedded = z = drop_out(&pass, icl_sequence_embed(&pass, inputs));
+    embedded = z = drop_out(&pass, embed(&pass, inputs));
     show_stage(&pass, 0, z);
     for (pass.loop = 0; pass.loop < pass.loops; pass.loop++) {
         const size_t left = pass.loops - pass.loop; /* including this one */
@@ -191,8 +445,7 @@ static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool 
             z = icl_tape_constant(pass.tape, icl_tape_value(pass.tape, z));
         z = apply_blocks(&pass, enter_loop(&pass, z, embedded));
         if (left <= count)
-            outputs[count - left] =
-                icl_sequence_read_out(&pass, left > 1 && reads_scored ? icl_sequence_keep_scored(&pass, z) : z);
+            outputs[count - left] = read_out(&pass, left > 1 && reads_scored ? icl_sequence_keep_scored(&pass, z) : z);
     }
 }
 

@@ -15,26 +15,9 @@
 
 #include "model/sequence/sequence.h"
 
-size_t icl_sequence_feature_width(const icl_sequence *sequence) {
-    switch (sequence->feature_map) {
-    case ICL_FEATURES_DPFP:
-        return 2 * sequence->key_width * sequence->feature_count;
-    case ICL_FEATURES_FAVOR:
-        return 2 * sequence->feature_count;
-    case ICL_FEATURES_LEARNED:
-        return sequence->feature_count > 0 ? sequence->feature_count : sequence->key_width;
-    case ICL_FEATURES_IDENTITY:
-    case ICL_FEATURES_ELU:
-    case ICL_FEATURES_RELU:
-    case ICL_FEATURES_TANH:
-        break;
-    }
-    return sequence->key_width;
-}
-
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const icl_sequence *sequence = builder->sequence;
-    const size_t m = sequence->key_width, M = icl_sequence_feature_width(sequence);
+    const size_t m = sequence->key_width, M = sequence->feature_width;
     const double std = sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)m);
 
     if (sequence->feature_map == ICL_FEATURES_FAVOR)

@@ -1,4 +1,5 @@
 /* The keys of model.family = sequence, and the combinations of them that are refused. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,109 @@
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 #include "model/sequence/sequence.h"
+
+/* ---- Mixers ---- */
+
+/* model.mixer is one word, or a list of them that the layers take in turn. */
+
+#define COUNT(name) AT_##name,
+enum { ICL_SEQUENCE_MIXERS(COUNT) MIXERS };
+
+#define POINT_TO(name) &icl_mixer_##name,
+static const icl_sequence_mixer *const mixers[MIXERS] = {ICL_SEQUENCE_MIXERS(POINT_TO)};
+
+enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 512, MOST_NAMED = MIXERS + 64 };
+
+const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity) {
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < MIXERS && length < capacity; i++)
+        if (reads == 0 || (mixers[i]->reads & reads) != 0) {
+            const int printed =
+                snprintf(text + length, capacity - length, "%s%s", length > 0 ? ", " : "", mixers[i]->word);
+            length += printed > 0 ? (size_t)printed : 0;
+        }
+    return text;
+}
+
+typedef struct mixer_settings {
+    const char *mixer;
+} mixer_settings;
+
+#define MIXER_NAME(field) ICL_KEY_NAME("model", mixer_settings, field)
+
+static const icl_recipe_key mixer_rows[] = {
+    {ICL_KEY("model", mixer_settings, mixer), "softmax",
+     .help =
+         "how positions see each other: softmax, linear, delta, mesa, ...; a word, or a list for the layers in turn"},
+};
+static const icl_recipe_group mixer_group = ICL_RECIPE_GROUP(mixer_rows);
+
+static const icl_sequence_mixer *find_mixer(const char *word) {
+    for (size_t i = 0; i < MIXERS; i++)
+        if (strcmp(mixers[i]->word, word) == 0)
+            return mixers[i];
+    return NULL;
+}
+
+static icl_status refuse(const icl_recipe *recipe, const char *word, icl_error *error) {
+    const char *words[MOST_NAMED];
+    char text[WORDS_CAPACITY];
+    size_t count = 0;
+
+    for (; count < MIXERS; count++)
+        words[count] = mixers[count]->word;
+    icl_sequence_mixer_words(0, text, sizeof text);
+    for (const icl_choice *own = icl_recipe_choices(recipe, MIXER_NAME(mixer)); own->word && count < MOST_NAMED;
+         own++) {
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, ", %s", own->word);
+        words[count++] = own->word;
+    }
+    return icl_recipe_reject(recipe, MIXER_NAME(mixer), error,
+                             "words of %s, with commas between them: \"%s\" is none; did you mean \"%s\"?", text, word,
+                             icl_nearest(word, words, count));
+}
+
+/* Copies the word before the next comma, without blanks around it. Returns what follows the comma, NULL at the end. */
+static const char *next_word(const char *list, char word[WORD_CAPACITY]) {
+    const char *comma = strchr(list, ',');
+    const char *end = comma ? comma : list + strlen(list);
+
+    while (list < end && isspace((unsigned char)*list))
+        list++;
+    while (end > list && isspace((unsigned char)end[-1]))
+        end--;
+    snprintf(word, WORD_CAPACITY, "%.*s", (int)(end - list < WORD_CAPACITY ? end - list : WORD_CAPACITY), list);
+    return comma ? comma + 1 : NULL;
+}
+
+/* Finds the mixer of every layer. */
+static icl_status read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
+                              icl_error *error) {
+    mixer_settings settings;
+    char word[WORD_CAPACITY];
+    size_t count = 0;
+
+    icl_recipe_read(recipe, &mixer_group, &settings);
+    for (const char *rest = settings.mixer; rest; count++) {
+        rest = next_word(rest, word);
+        const icl_mixer_family *own = icl_recipe_object(recipe, MIXER_NAME(mixer), word);
+        const icl_sequence_mixer *mixer = own ? &icl_mixer_own : find_mixer(word);
+        if (!mixer)
+            return refuse(recipe, word, error);
+        if (count == model->layers)
+            return icl_recipe_reject(recipe, MIXER_NAME(mixer), error, "at most %zu words, one for each layer",
+                                     model->layers);
+        layers[count] = (icl_sequence_layer){.mixer = mixer, .own = own, .index = count};
+    }
+    for (size_t i = count; i < model->layers; i++)
+        layers[i] = (icl_sequence_layer){.mixer = layers[i - count].mixer, .own = layers[i - count].own, .index = i};
+    return ICL_OK;
+}
+
+/* ---- Settings ---- */
 
 #define KEY(field)  ICL_KEY("model", icl_sequence, field)
 #define NAME(field) ICL_KEY_NAME("model", icl_sequence, field)
@@ -115,8 +219,8 @@ static const icl_recipe_key keys[] = {
     {KEY(sinks), "false", .help = "a logit for each head of softmax that takes weight from all keys"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
-const icl_recipe_group *const icl_sequence_model_keys[] = {&icl_heads_keys, &icl_sequence_feature_keys,
-                                                           &icl_sequence_mixer_keys, &own_keys, NULL};
+const icl_recipe_group *const icl_sequence_model_keys[] = {&icl_heads_keys, &icl_sequence_feature_keys, &mixer_group,
+                                                           &own_keys, NULL};
 
 /* ---- Keys that no layer reads ---- */
 
@@ -250,6 +354,24 @@ static icl_status share_width(const icl_recipe *recipe, icl_sequence *sequence, 
     return ICL_OK;
 }
 
+/* Returns how many numbers phi(x) has. */
+static size_t feature_width_of(const icl_sequence *sequence) {
+    switch (sequence->feature_map) {
+    case ICL_FEATURES_DPFP:
+        return 2 * sequence->key_width * sequence->feature_count;
+    case ICL_FEATURES_FAVOR:
+        return 2 * sequence->feature_count;
+    case ICL_FEATURES_LEARNED:
+        return sequence->feature_count > 0 ? sequence->feature_count : sequence->key_width;
+    case ICL_FEATURES_IDENTITY:
+    case ICL_FEATURES_ELU:
+    case ICL_FEATURES_RELU:
+    case ICL_FEATURES_TANH:
+        break;
+    }
+    return sequence->key_width;
+}
+
 icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *sequence, icl_error *error) {
     const feature_settings settings = read_features(recipe);
 
@@ -257,7 +379,7 @@ icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *se
     sequence->key_width = settings.key_width;
     ICL_CHECK(read_feature_map(recipe, settings.feature_map, sequence, error));
     ICL_CHECK(share_width(recipe, sequence, &sequence->key_width, "key_width", error));
-    sequence->feature_width = icl_sequence_feature_width(sequence);
+    sequence->feature_width = feature_width_of(sequence);
     return ICL_OK;
 }
 
@@ -327,8 +449,10 @@ static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model,
 
 icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *sequence,
                                   icl_error *error) {
-    const unsigned reads = reads_of(model, sequence);
+    unsigned reads;
 
+    ICL_CHECK(read_mixers(recipe, model, sequence->layers, error));
+    reads = reads_of(model, sequence);
     read_values(recipe, sequence);
     ICL_CHECK(check_readers(recipe, model, sequence, error));
     if (reads & ICL_READS_KEYS)

@@ -287,19 +287,14 @@ static inline const char *icl_sequence_word(const icl_sequence_layer *layer) {
     return layer->own ? layer->own->name : layer->mixer->word;
 }
 
-/* Reads model.mixer: the mixer of every layer. */
-extern const icl_recipe_group icl_sequence_mixer_keys;
-icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
-                                    icl_error *error);
-
 /* Writes the words of the mixers with a bit of `reads`, as "delta, gated-delta"; those of all mixers for 0. Returns
  * text. */
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity);
 
 /* ---- Keys (keys.c) ---- */
 
-/* Fills the settings; refuses keys that no layer reads, and settings that do not fit together. The layers' mixers must
- * be known. */
+/* Fills the settings and the mixer of each layer; refuses keys that no layer reads, and settings that do not fit
+ * together. */
 icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *sequence,
                                   icl_error *error);
 
@@ -340,7 +335,7 @@ void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t see
 /* Returns the parameter on the tape. Its number must not be 0. */
 icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter);
 
-/* ---- Small operations on the tape (parts.c) ---- */
+/* ---- Small operations on the tape (parameters.c) ---- */
 
 /* Returns x W + b; without b if bias is 0. */
 icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
@@ -348,9 +343,6 @@ icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, 
 
 /* Returns [B, T, H w] as heads [B, H, T, w], a view. */
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width);
-
-/* Returns x as [a, b, c, d], or as [a, b, c] if d is 0: a view. */
-icl_variable icl_sequence_shape(const icl_sequence_pass *pass, icl_variable x, size_t a, size_t b, size_t c, size_t d);
 
 /* Returns a times b, which repeats where its extents are 1. */
 icl_variable icl_sequence_multiply(icl_tape *tape, icl_variable a, icl_variable b);
@@ -363,34 +355,10 @@ icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
 
-/* ---- The readout (readout.c) ---- */
+/* Returns the positions of z [B, T, width] that have a score; z itself if all have one, or if it holds no others. */
+icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z);
 
-icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *error);
-
-/* Returns the outputs [B, S, q] from the last block's scored positions [B, S, width], or from all its positions if
- * model.readout is pooled or last. */
-icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z);
-
-/* ---- Norms (norm.c) ---- */
-
-icl_status icl_sequence_add_norm(icl_sequence_builder *builder, icl_sequence_norm *norm, icl_error *error,
-                                 const char *name);
-icl_variable icl_sequence_normalize(const icl_sequence_pass *pass, const icl_sequence_norm *norm, icl_variable x);
-
-/* ---- Embedding and positions (embedding.c) ---- */
-
-icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *error);
-icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs);
-
-/* Returns the rows of sinusoidal positions, [positions, width], from position `first` on. The width must be even. */
-icl_variable icl_sequence_sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions);
-
-/* ---- Feed-forward (feed_forward.c) ---- */
-
-icl_status icl_sequence_add_feed_forward(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
-icl_variable icl_sequence_feed_forward(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
-
-/* ---- Heads of mixers (heads.c) ---- */
+/* ---- Parts that mixers share (parts.c): heads ---- */
 
 /* Queries [B, H, T, m], and keys [B, H, T steps, m] and values [B, H, T steps, n] of `steps` writes a token; for mixers
  * that read model.mimo_rank queries [B, H, T steps, m] and values [B, H, T, n]. */
@@ -398,37 +366,25 @@ struct icl_sequence_heads {
     icl_variable q, k, v;
 };
 
-/* Adds the projections and convolutions, with `steps` keys and values a token; icl_sequence_project applies them, and
- * the feature map. */
-icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
-                                  icl_error *error);
+/* Applies the projections and convolutions, and the feature map, with `steps` keys and values a token. */
 icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                         size_t steps);
-
-/* As above, with queries only for `asked`, the last positions of x. */
-icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
-                                            icl_variable x, icl_variable asked, size_t steps);
 
 /* Returns the rows of x at length 1; a row of zeros stays so. */
 icl_variable icl_sequence_unit(const icl_sequence_pass *pass, icl_variable x);
 
-/* Returns the positions of z [B, T, width] that have a score; z itself if all have one, or if it holds no others. */
-icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z);
-
 /* Applies a causal convolution with a filter for each channel; remembers the inputs of the positions before. */
 icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter filter);
 
-/* phi(x) for x [B, H, T, m] (feature_map.c): its parameters, its value, and how many numbers it has. */
+/* phi(x) for x [B, H, T, m] (feature_map.c): its parameters, and its value. */
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
-size_t icl_sequence_feature_width(const icl_sequence *sequence);
 
-/* The output's norm for each head, its gate, and the projection back to the width (output.c). o [B, H, T, n]. */
-icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+/* Applies the output's norm of each head, its gate, and the projection back to the width; o [B, H, T, n]. */
 icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                icl_variable o);
 
-/* ---- Matrix states (matrix_state.c) ---- */
+/* ---- Matrix states ---- */
 
 /* Adds the projections, the feature map, and the output's norm, gate and projection, which all mixers with a matrix
  * state have. */
@@ -455,27 +411,6 @@ icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_la
                                   icl_error *error);
 icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                 double strength);
-
-/* ---- Turns by the tokens (turns.c) ---- */
-
-/* Returns heads whose queries and keys have an RMS norm with a gain and an offset, and then turn by angles that add up
- * over the tokens of x, with steps of time [B, T, H]: q and k are [B T, R, H, m] without gaps, R = model.mimo_rank, and
- * v is [B, T, H n]. Remembers the last angles. */
-icl_sequence_heads icl_sequence_turn(const icl_sequence_pass *pass, const icl_sequence_turns *own, icl_variable x,
-                                     icl_variable step, const icl_sequence_heads *heads);
-
-/* ---- States with R = model.mimo_rank queries and keys a token (shared_state.c) ---- */
-
-/* A token's reads and writes: queries, and its own keys, [B T, R, H, m]; keys of the token before [B, T, R H m];
- * values with the weights of both tokens, and what is added to what is read, [B, T, H n]; the decay [B, T, H]. */
-typedef struct icl_sequence_shared {
-    icl_variable q, k, late_k, v, late_v, added, decay;
-} icl_sequence_shared;
-
-/* Returns outputs [B, T, H n] that read the state behind the last token, S_t = exp(decay_t) S_(t-1) + K'_t V'_t^T with
- * the late keys and values, and the token's own keys and values. Remembers the state. */
-icl_variable icl_sequence_read_shared(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
-                                      const icl_sequence_shared *of);
 
 /* ---- Gates (gates.c) ----
  *
@@ -526,7 +461,7 @@ icl_status icl_sequence_add_share(icl_sequence_builder *builder, icl_sequence_sh
 icl_variable icl_sequence_share(const icl_sequence_pass *pass, const icl_sequence_share_of *share, icl_variable x,
                                 double largest, size_t width);
 
-/* ---- Attention (attention.c) ---- */
+/* ---- Attention ---- */
 
 /* Adds projections, sinks (model.sinks) and the output of attention over all keys so far. */
 icl_status icl_sequence_add_attention(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
@@ -534,12 +469,5 @@ icl_status icl_sequence_add_attention(icl_sequence_builder *builder, icl_sequenc
 /* Maps x by attention. offset [B, H, T, 1]: what each key adds to the logits of its queries; NULL: nothing. */
 icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                  const icl_variable *offset);
-
-/* ---- The bounded memory of fast weights (bounded_memory.c) ---- */
-
-/* Returns M [B, 1, m, n] after all writes of v [B, 1, L, n] under keys k [B, 1, L, m] with strengths beta [B, 1, L, 1]:
- * M <- M + beta_t k_t (v_t - M^T k_t)^T from 0, and from the second write on M <- M / max(1, |M|_F). L > 0. */
-icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_variable k, icl_variable v,
-                                         icl_variable beta);
 
 #endif

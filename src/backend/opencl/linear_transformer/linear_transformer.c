@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/launch.h"
 #include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "backend/opencl/linear_transformer/source.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/queue.h"
-#include "backend/opencl/view.h"
 
 /* ---- Programs of steps ---- */
 

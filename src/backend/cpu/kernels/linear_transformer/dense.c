@@ -445,7 +445,7 @@ static void run_head(const linear_group *group, const head_memory *m, const lane
         pass_query(group, m, gram, query);
     else
         lanes_copy(m->query, query, size);
-    const lane slope = KERNEL(linear_answered)(group, forward(&x));
+    const lane slope = linear_answered(group, forward(&x));
     if (!plan->has_gradient)
         return;
     reverse_rows(&x);

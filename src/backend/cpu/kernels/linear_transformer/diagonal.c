@@ -562,7 +562,7 @@ static void run_last(const diagonal *run, const lane *gram, const lane *query) {
     const lane *row = gram + (size - 1) * size;
 
     weigh_last(run, run->ends, query);
-    const lane slope = KERNEL(linear_answered)(run->group, lane_add(query[size - 1], lanes_dot(row, run->ends, size)));
+    const lane slope = linear_answered(run->group, lane_add(query[size - 1], lanes_dot(row, run->ends, size)));
     if (!run->plan->has_gradient)
         return;
     lanes_scale(run->d_w, slope, row, size);
@@ -607,7 +607,7 @@ static void run_last_two(const diagonal *run, const lane *gram, const lane *quer
     map_rows(run->ends + size, weighted, 1, map, size, NULL);
     fetch_ahead(run->group);
     map_rows(run->gram_ends, run->ends, 2, gram, size, NULL);
-    const lane slope = KERNEL(linear_answered)(
+    const lane slope = linear_answered(
         run->group, lane_add(run->query_after[size - 1], lanes_dot(run->ends, run->gram_ends + size, size)));
     if (run->plan->has_gradient)
         reverse_last_two(run, gram, query, map, slope);

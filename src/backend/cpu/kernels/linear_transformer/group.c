@@ -118,25 +118,7 @@ static data_ahead find_ahead(const linear_group *group, size_t last) {
     return (data_ahead){(const char *)first, (const char *)(first + (left < LANE_COUNT ? left : LANE_COUNT) * length)};
 }
 
-/* ---- Predictions and losses ---- */
-
-lane KERNEL(linear_answered)(const linear_group *group, lane minus_prediction) {
-    const linear_plan *plan = group->plan;
-    const size_t to_stride = plan->answers.stride[0], target_stride = plan->targets.stride[0];
-    real *to = plan->answers.elements + group->first * to_stride;
-    lane slope = lane_set(0);
-
-    for (size_t i = 0; i < group->count; i++) {
-        const real prediction = -lane_elements(&minus_prediction)[i];
-        to[i * to_stride] = prediction;
-        if (plan->has_gradient) {
-            const real miss = prediction - plan->targets.elements[(group->first + i) * target_stride];
-            to[i * to_stride] = miss * miss;
-            lane_elements(&slope)[i] = -2 * miss;
-        }
-    }
-    return slope;
-}
+/* ---- Forms ---- */
 
 static void run_form(const slice *part) {
     if (part->plan->parameterization == ICL_LINEAR_SPARSE)

@@ -205,9 +205,29 @@ ALWAYS_INLINE void write_outer(const linear_group *group, lane *to, const lane *
     write_product(group, outer_product(to, x, y, rows, extent, size));
 }
 
+/* ---- Predictions and losses ---- */
+
 /* Writes the predictions, given their negatives, or with a gradient the losses (prediction - target)^2. Returns the
  * derivatives of the losses by the given numbers; zero for lanes without a sequence. */
-lane KERNEL(linear_answered)(const linear_group *group, lane minus_prediction);
+ALWAYS_INLINE lane linear_answered(const linear_group *group, lane minus_prediction) {
+    const linear_plan *plan = group->plan;
+    const size_t to_stride = plan->answers.stride[0], target_stride = plan->targets.stride[0];
+    real *to = plan->answers.elements + group->first * to_stride;
+    lane slope = lane_set(0);
+
+    for (size_t i = 0; i < group->count; i++) {
+        const real prediction = -lane_elements(&minus_prediction)[i];
+        to[i * to_stride] = prediction;
+        if (plan->has_gradient) {
+            const real miss = prediction - plan->targets.elements[(group->first + i) * target_stride];
+            to[i * to_stride] = miss * miss;
+            lane_elements(&slope)[i] = -2 * miss;
+        }
+    }
+    return slope;
+}
+
+/* ---- Forms ---- */
 
 /* Compute predictions and, if the plan asks for it, each sequence's gradient. The first three functions return how many
  * lanes the workspace needs. */

@@ -80,7 +80,7 @@ void KERNEL(linear_sparse)(const linear_group *group, lane *workspace) {
             add_gram(group, u + d, r);
         }
     }
-    const lane slope = KERNEL(linear_answered)(group, value);
+    const lane slope = linear_answered(group, value);
     if (plan->has_gradient)
         reverse(group, &run, slope);
 }
