@@ -9,6 +9,7 @@
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 #include "numeric/parallel.h"
+#include "task/task.h"
 
 enum { ESTIMATORS = 11, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
 
@@ -322,20 +323,6 @@ static icl_status allocate_set(const icl_task_prior *prior, const fitting *to, i
     ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting factors", &set->factors, error));
     ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting targets", &set->targets, error));
     return icl_allocate(count, sizeof(double), "fitting noise estimates", &set->noise, error);
-}
-
-icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error) {
-    const icl_tensor side = icl_batch_side(batch, ICL_SIDE_NOISE);
-
-    if (side.buffer)
-        return icl_tensor_read(side, noise, error);
-    if (prior && prior->noise != ICL_NOISE_FIXED)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "predictors: the batch has no side tensor \"" ICL_SIDE_NOISE
-                        "\", expected one: the prior draws a sigma for each sequence");
-    for (size_t i = 0; i < batch->size; i++)
-        noise[i] = prior ? (float)prior->noise_levels[0] : 0;
-    return ICL_OK;
 }
 
 static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint32_t seed, drawing *draw,

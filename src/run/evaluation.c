@@ -12,6 +12,7 @@
 #include "iclab/text.h"
 #include "numeric/statistics.h"
 #include "run/recipe_keys.h"
+#include "task/task.h"
 #include "train/trainer.h"
 
 /* ---- Keys ---- */
