@@ -4,7 +4,7 @@
 #include "frame.h"
 #include "iclab/file.h"
 #include "iclab/text.h"
-#include "task/markov/family.h"
+#include "task/markov.h"
 
 enum { BATCH = 19, MOST_SYMBOLS = 8, MOST_LENGTH = 40 };
 

@@ -7,7 +7,6 @@
 #include "../core/scratch.h"
 #include "fixture.h"
 #include "task/task.h"
-#include "task/task.h"
 #include "train/trainer.h"
 
 enum { MOST = 64, STEPS = 8, NO_FAILURE = MOST };
