@@ -7,11 +7,13 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/recipe_store.h"
 #include "iclab/csv.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/model_file.h"
 #include "iclab/run.h"
+#include "iclab/text.h"
 #include "run/files.h"
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
@@ -240,6 +242,31 @@ static icl_status resume_metrics(session *run, uint64_t step, icl_error *error) 
     return run->settings.stop_at > 0 || run->settings.stop_after > 0 ? recall_evaluations(run, error) : ICL_OK;
 }
 
+/* Writes the recipe for a run folder, freed with icl_free; it names a task and model of the program's own. */
+static icl_status write_recipe(const icl_trainer *trainer, char **text, icl_error *error) {
+    const icl_trainer_parts *parts = &trainer->problem.parts;
+    icl_recipe_own own[2];
+    icl_text whole = {0};
+    char *recipe = NULL;
+    size_t count = 0;
+    icl_status status = ICL_OK;
+
+    if (parts->task)
+        own[count++] = (icl_recipe_own){"task", parts->task->name, parts->task->keys};
+    if (parts->model)
+        own[count++] = (icl_recipe_own){"model", parts->model->name, parts->model->keys};
+    ICL_TRY(icl_recipe_write_own(trainer->problem.recipe, own, count, &recipe, error));
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(
+            icl_text_print(&whole, error, "%s%s %s", i == 0 ? ICL_OWN_PARTS : " and ", own[i].section, own[i].family));
+    ICL_TRY(icl_text_print(&whole, error, "%s%s", count > 0 ? "\n\n" : "", recipe));
+    ICL_TRY(icl_duplicate(whole.bytes, text, error));
+done:
+    icl_text_release(&whole);
+    icl_free(&recipe);
+    return status;
+}
+
 /* Writes the recipe again if the trainer has its own task or model, which the program's recipe does not name. */
 static icl_status record_parts(const session *run, icl_error *error) {
     const icl_trainer_parts parts = icl_trainer_get_parts(run->trainer);
@@ -248,7 +275,7 @@ static icl_status record_parts(const session *run, icl_error *error) {
 
     if (!parts.task && !parts.model)
         return ICL_OK;
-    ICL_TRY(icl_trainer_write_recipe(run->trainer, &text, error));
+    ICL_TRY(write_recipe(run->trainer, &text, error));
     ICL_TRY(icl_run_file_write(run->params->folder, ICL_RUN_RECIPE, text, error));
 done:
     icl_free(&text);

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/recipe_store.h"
 #include "iclab/number.h"
-#include "iclab/text.h"
 #include "train/trainer.h"
 
 /* ---- The shape of a task in the metadata ---- */
@@ -152,31 +150,5 @@ done:
     icl_free(&about.names);
     icl_free(&tensors);
     icl_free(&values);
-    return status;
-}
-
-/* ---- Recipes ---- */
-
-icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl_error *error) {
-    const icl_trainer_parts *parts = &trainer->problem.parts;
-    icl_recipe_own own[2];
-    icl_text whole = {0};
-    char *recipe = NULL;
-    size_t count = 0;
-    icl_status status = ICL_OK;
-
-    if (parts->task)
-        own[count++] = (icl_recipe_own){"task", parts->task->name, parts->task->keys};
-    if (parts->model)
-        own[count++] = (icl_recipe_own){"model", parts->model->name, parts->model->keys};
-    ICL_TRY(icl_recipe_write_own(trainer->problem.recipe, own, count, &recipe, error));
-    for (size_t i = 0; i < count; i++)
-        ICL_TRY(
-            icl_text_print(&whole, error, "%s%s %s", i == 0 ? ICL_OWN_PARTS : " and ", own[i].section, own[i].family));
-    ICL_TRY(icl_text_print(&whole, error, "%s%s", count > 0 ? "\n\n" : "", recipe));
-    ICL_TRY(icl_duplicate(whole.bytes, text, error));
-done:
-    icl_text_release(&whole);
-    icl_free(&recipe);
     return status;
 }

@@ -185,12 +185,6 @@ icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl
 
 /* ---- Files (export.c) ---- */
 
-/* The beginning of a recipe whose task or model is the program's own; their names follow on the line. */
-#define ICL_OWN_PARTS "; trained by a program with its own "
-
-/* Writes the recipe for a run folder, freed with icl_free; it names a task and model of the program's own. */
-icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl_error *error);
-
 /* Reads the shape of a model's task from the metadata of its file: entries "shape.positions" = "21" and so on, as text.
  * *found: the file has such entries; then icl_task_shape_check accepts *shape. ICL_ERROR_INPUT names the file and the
  * entry. */
