@@ -541,12 +541,23 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
+/* Returns the bytes that sequences take on the host. */
+static double sequences_bytes(const icl_sequences *sequences) {
+    const icl_task_shape *shape = icl_task_get_shape(sequences->task);
+    const icl_batch *batch = &sequences->batch;
+    const size_t positions = sequences->chunk * shape->scored;
+    const size_t numbers = icl_tensor_count(&batch->inputs) + sequences->chunk + icl_tensor_count(&batch->targets) +
+                           (sequences->weights ? positions : 0) + positions * shape->outputs;
+
+    return (double)numbers * sizeof(float);
+}
+
 /* Returns the bytes on the host of an evaluation of `count` sequences. */
 static double tally_bytes(const icl_sequences *sequences, size_t count, size_t columns, bool has_oracle) {
     const icl_tally tally = {
         .shape = *icl_task_get_shape(sequences->task), .sequences = count, .columns = columns, .oracle = has_oracle};
 
-    return bytes_of_tally(&tally, sequences->weights != NULL) + icl_sequences_bytes(sequences);
+    return bytes_of_tally(&tally, sequences->weights != NULL) + sequences_bytes(sequences);
 }
 
 /* Returns the bytes on the host of a batch, if its task draws there; else 0. */

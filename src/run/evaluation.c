@@ -85,16 +85,6 @@ size_t icl_sequences_available(const icl_task *task, size_t asked) {
     return text && text->evaluated < asked ? (size_t)text->evaluated : asked;
 }
 
-double icl_sequences_bytes(const icl_sequences *sequences) {
-    const icl_task_shape *shape = icl_task_get_shape(sequences->task);
-    const icl_batch *batch = &sequences->batch;
-    const size_t positions = sequences->chunk * shape->scored;
-    const size_t numbers = icl_tensor_count(&batch->inputs) + sequences->chunk + icl_tensor_count(&batch->targets) +
-                           (sequences->weights ? positions : 0) + positions * shape->outputs;
-
-    return (double)numbers * sizeof(float);
-}
-
 void icl_sequences_release(icl_sequences *sequences) {
     icl_decoder_destroy(&sequences->carried);
     icl_batch_release(&sequences->batch);
