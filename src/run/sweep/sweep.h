@@ -124,10 +124,6 @@ typedef struct icl_sweep_workers_params {
  * others have finished what they can. */
 icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error);
 
-/* Finds what "auto" or any other spec means here, in a short-lived process: the device's own spec and kind. */
-icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
-                                    icl_device_kind *kind, icl_error *error);
-
 /* ---- The table (table.c) ---- */
 
 /* The table of all cells for people, followed, if there are seeds, by that of their means; the same two as CSV (the
