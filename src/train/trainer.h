@@ -13,7 +13,7 @@
 #include "iclab/ranks.h"
 #include "iclab/status.h"
 #include "iclab/train.h"
-#include "task/task.h"
+#include "task/host_batch.h"
 #include "train/gradient.h"
 #include "train/muon.h"
 #include "train/settings.h"
