@@ -1,6 +1,6 @@
 /* Internals of the task room: counts of byte strings, and predictions of the next byte from them. */
-#ifndef ICLAB_TASK_NGRAMS_H
-#define ICLAB_TASK_NGRAMS_H
+#ifndef ICLAB_TASK_TEXT_H
+#define ICLAB_TASK_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
