@@ -31,7 +31,7 @@
 /* A recipe with a grid of values. */
 typedef struct icl_sweep icl_sweep;
 
-/* ---- The grid (grid.c) ---- */
+/* ---- The file (cells.c) and its grid (grid.c) ---- */
 
 /* Reads a sweep's file, with the families of a program (NULL: none), which must outlive it. ICL_ERROR_INPUT names file,
  * line and what was expected: for keys that do not exist, empty lists, values that are listed twice or that the key
