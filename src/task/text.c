@@ -667,15 +667,15 @@ done:
 static icl_status predict(const icl_reference_predictor *predictor, const icl_shown_sequences *shown, double *outputs,
                           icl_error *error) {
     const text_settings *settings = predictor->settings;
-    const size_t window = shown->task->shape.scored * ICL_BYTES;
+    const size_t outputs_of_window = shown->task->shape.scored * ICL_BYTES;
 
     if (settings->rule == UNIFORM)
         return predict_uniform(shown, outputs);
     if (settings->rule == COUNTED)
         ICL_CHECK(count_training(shown->task->state, error));
     for (size_t i = 0; i < shown->count; i++)
-        ICL_CHECK((settings->rule == COUNTED ? predict_counted : predict_learned)(shown, i, settings,
-                                                                                  outputs + i * window, error));
+        ICL_CHECK((settings->rule == COUNTED ? predict_counted : predict_learned)(
+            shown, i, settings, outputs + i * outputs_of_window, error));
     return ICL_OK;
 }
 
