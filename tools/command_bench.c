@@ -291,7 +291,7 @@ const subcommand command_bench = {
              "turns at each case; median, min and max are over the turns, each a batch of calls with one wait. "
              "\"compile\" is what the first call took beyond the median, \"kernels\" the time by the driver's "
              "own clock, \"queued\" the kernels that a call queues, \"vs cpu\" how many times as fast as plain C "
-             "on all cores. The textbook gives the number of operations (src/run/bench/work.c), and each "
+             "on all cores. The textbook gives the number of operations (src/run/bench.c), and each "
              "operand's bytes count once; \"of peak\" is the larger share.\n\n"
              "--by-op divides a step among its ops: the time of their kernels by the driver's clock, or of their "
              "calls where the device is the host, all threads added up. What a step takes beyond the sum is "

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/subprocess.h"
 #include "iclab/host.h"
 #include "iclab/number.h"
 #include "run/sweep/sweep.h"
@@ -26,6 +27,54 @@ static const char *asked_specs(const device_options *device) {
     return variable && variable[0] != '\0' ? variable : "auto";
 }
 
+typedef struct finding {
+    const icl_backend_params *params;
+    icl_status status;
+    icl_device_kind kind;
+    char spec[ICL_NAME_CAPACITY];
+    icl_error error;
+} finding;
+
+static void find_device(icl_subprocess *child, void *context) {
+    finding *found = context;
+    icl_backend *backend = NULL;
+
+    found->status = icl_backend_open(found->params, &backend, &found->error);
+    if (found->status == ICL_OK) {
+        const icl_capabilities *device = icl_backend_capabilities(backend);
+        found->kind = device->kind;
+        snprintf(found->spec, sizeof found->spec, "%s", device->spec);
+    }
+    icl_backend_close(&backend);
+    icl_subprocess_send(child, found);
+}
+
+static void take_finding(void *context, const void *message) {
+    memcpy(context, message, sizeof(finding));
+}
+
+/* Finds what "auto" or any other spec means here, in a short-lived process: the device's own spec and kind. */
+static icl_status resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY], icl_device_kind *kind,
+                                 icl_error *error) {
+    finding found = {.params = params};
+    icl_subprocess_outcome outcome;
+    const icl_subprocess_params child = {.title = "the choice of a device",
+                                         .size = sizeof found,
+                                         .work = find_device,
+                                         .hear = take_finding,
+                                         .context = &found};
+
+    ICL_CHECK(icl_subprocess_run(&child, &outcome, error));
+    if (outcome.end != ICL_SUBPROCESS_DONE)
+        return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that opened it %s",
+                        params->spec ? params->spec : "auto", outcome.words);
+    if (found.status != ICL_OK)
+        return icl_fail(error, found.status, "%s", found.error.message);
+    snprintf(spec, ICL_NAME_CAPACITY, "%s", found.spec);
+    *kind = found.kind;
+    return ICL_OK;
+}
+
 /* Reads the specs asked for, separated by commas, and resolves "auto". */
 static icl_status read_specs(const worker_wishes *wishes, char (*specs)[ICL_NAME_CAPACITY], size_t *count,
                              icl_error *error) {
@@ -40,7 +89,7 @@ static icl_status read_specs(const worker_wishes *wishes, char (*specs)[ICL_NAME
                             wishes->command, asked_specs(wishes->device));
         snprintf(specs[*count], ICL_NAME_CAPACITY, "%.*s", (int)length, at);
         if (strcmp(specs[*count], "auto") == 0)
-            ICL_CHECK(icl_sweep_resolve_device(&params, specs[*count], &kind, error));
+            ICL_CHECK(resolve_device(&params, specs[*count], &kind, error));
         (*count)++;
         if (at[length] == '\0')
             break;

@@ -9,6 +9,7 @@
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 #include "numeric/parallel.h"
+#include "task/task.h"
 
 enum { ESTIMATORS = 11, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
 
@@ -130,6 +131,76 @@ static icl_status read_names(icl_predictors *predictors, const char *names, icl_
     return ICL_OK;
 }
 
+/* ---- Private memory of each thread that decomposes sequences ---- */
+
+typedef struct thread_workspace {
+    icl_spectrum spectra[ICL_BASIS_COUNT]; /* the input basis only if it is wanted and differs */
+    double *filter;                        /* [d] */
+    float *tokens;                         /* [n + 1][d + 1], if labels are not in the rows of their inputs */
+} thread_workspace;
+
+typedef struct workspaces {
+    const icl_task_prior *prior;
+    size_t threads;
+    bool both_bases;
+    thread_workspace *workspaces; /* [threads] */
+} workspaces;
+
+/* Creates one workspace for each thread. The prior is borrowed. destroy_workspaces cleans up, also after a failure. */
+static icl_status create_workspaces(const icl_task_prior *prior, bool both_bases, size_t threads, workspaces *spaces,
+                                    icl_error *error) {
+    memset(spaces, 0, sizeof *spaces);
+    spaces->prior = prior;
+    spaces->both_bases = both_bases && prior->weight_root;
+    ICL_CHECK(icl_allocate(threads, sizeof *spaces->workspaces, "workspaces", &spaces->workspaces, error));
+    spaces->threads = threads;
+    for (size_t i = 0; i < spaces->threads; i++) {
+        thread_workspace *workspace = &spaces->workspaces[i];
+        ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, prior->weight_root,
+                                      &workspace->spectra[ICL_PRIOR_BASIS], error));
+        if (spaces->both_bases)
+            ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, NULL, &workspace->spectra[ICL_INPUT_BASIS],
+                                          error));
+        ICL_CHECK(icl_allocate(prior->dimension, sizeof(double), "filter", &workspace->filter, error));
+        if (prior->labels == ICL_LABELS_NEXT)
+            ICL_CHECK(icl_allocate(prior->context + 1, (prior->dimension + 1) * sizeof(float), "pairs",
+                                   &workspace->tokens, error));
+    }
+    return ICL_OK;
+}
+
+static void destroy_workspaces(workspaces *spaces) {
+    for (size_t i = 0; i < spaces->threads; i++) {
+        for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)
+            icl_spectrum_destroy(&spaces->workspaces[i].spectra[basis]);
+        icl_free(&spaces->workspaces[i].filter);
+        icl_free(&spaces->workspaces[i].tokens);
+    }
+    icl_free(&spaces->workspaces);
+    spaces->threads = 0;
+}
+
+/* Makes rows (x_i, y_i) of rows (x_i, y_(i - 1)). The label of the last one, the query, is not read. */
+static void pair_labels(const icl_task_prior *prior, const float *inputs, float *tokens) {
+    const size_t d = prior->dimension, width = d + 1;
+
+    memcpy(tokens, inputs, (prior->context + 1) * width * sizeof *tokens);
+    for (size_t i = 0; i < prior->context; i++)
+        tokens[i * width + d] = inputs[(i + 1) * width + d];
+}
+
+/* Decomposes the pairs before position n, the prior's context, of inputs [T][d + 1], with that position's input as the
+ * query, in the bases of the workspaces. */
+static void load_workspace(const workspaces *spaces, thread_workspace *workspace, const float *inputs) {
+    const float *tokens = workspace->tokens ? workspace->tokens : inputs;
+
+    if (workspace->tokens)
+        pair_labels(spaces->prior, inputs, workspace->tokens);
+    icl_spectrum_compute(&workspace->spectra[ICL_PRIOR_BASIS], tokens);
+    if (spaces->both_bases)
+        icl_spectrum_compute(&workspace->spectra[ICL_INPUT_BASIS], tokens);
+}
+
 /* ---- Sequences that constants are fitted on ---- */
 
 /* The target that the fitted constants minimise the distance to, and how it is sampled. */
@@ -148,7 +219,7 @@ typedef struct fitting {
 typedef struct drawing {
     const icl_task_prior *prior;
     icl_fit_set *sets;
-    icl_workspaces all;
+    workspaces all;
     float *tokens, *noise; /* of the current batch */
     size_t stride;         /* of a sequence in tokens */
     size_t first;          /* index in the sets of the batch's first sequence */
@@ -211,13 +282,13 @@ static void store_drawn(const drawing *draw, icl_fit_set *set, const icl_spectru
 static void decompose(void *context, size_t index, size_t thread) {
     const drawing *draw = context;
     const size_t d = draw->prior->dimension;
-    icl_workspace *workspace = &draw->all.workspaces[thread];
+    thread_workspace *workspace = &draw->all.workspaces[thread];
     icl_fit_set *prior_set = &draw->sets[ICL_PRIOR_BASIS], *input_set = &draw->sets[ICL_INPUT_BASIS];
     const icl_spectrum *prior = &workspace->spectra[ICL_PRIOR_BASIS], *input = &workspace->spectra[ICL_INPUT_BASIS];
     const size_t sequence = draw->first + index, at = sequence * d;
     const double sigma = (double)draw->noise[index];
 
-    icl_workspace_load(&draw->all, workspace, draw->tokens + index * draw->stride);
+    load_workspace(&draw->all, workspace, draw->tokens + index * draw->stride);
     icl_ridge_filter(prior->eigenvalues, prior->dimension, sigma * sigma, workspace->filter);
     store(draw, prior_set, prior, sequence);
     for (size_t k = 0; k < d; k++) {
@@ -236,9 +307,9 @@ static void decompose_imitated(void *context, size_t sequence, size_t thread) {
     const drawing *draw = context;
     const size_t tokens = (draw->prior->context + 1) * (draw->prior->dimension + 1);
     const double prediction = draw->imitated->predictions[sequence];
-    icl_workspace *workspace = &draw->all.workspaces[thread];
+    thread_workspace *workspace = &draw->all.workspaces[thread];
 
-    icl_workspace_load(&draw->all, workspace, draw->imitated->tokens + sequence * tokens);
+    load_workspace(&draw->all, workspace, draw->imitated->tokens + sequence * tokens);
     for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)
         if (draw->sets[basis].count > 0 && workspace->spectra[basis].finite && isfinite(prediction))
             store_drawn(draw, &draw->sets[basis], &workspace->spectra[basis], sequence, prediction);
@@ -252,20 +323,6 @@ static icl_status allocate_set(const icl_task_prior *prior, const fitting *to, i
     ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting factors", &set->factors, error));
     ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting targets", &set->targets, error));
     return icl_allocate(count, sizeof(double), "fitting noise estimates", &set->noise, error);
-}
-
-icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error) {
-    const icl_tensor side = icl_batch_side(batch, ICL_SIDE_NOISE);
-
-    if (side.buffer)
-        return icl_tensor_read(side, noise, error);
-    if (prior && prior->noise != ICL_NOISE_FIXED)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "predictors: the batch has no side tensor \"" ICL_SIDE_NOISE
-                        "\", expected one: the prior draws a sigma for each sequence");
-    for (size_t i = 0; i < batch->size; i++)
-        noise[i] = prior ? (float)prior->noise_levels[0] : 0;
-    return ICL_OK;
 }
 
 static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint32_t seed, drawing *draw,
@@ -301,7 +358,7 @@ static icl_status draw_sets(const icl_task *task, const fitting *to, size_t cont
     icl_status status;
 
     prior.context = context;
-    ICL_TRY(icl_workspaces_create(&prior, input_basis, to->threads, &draw.all, error));
+    ICL_TRY(create_workspaces(&prior, input_basis, to->threads, &draw.all, error));
     ICL_TRY(allocate_set(&prior, to, &sets[ICL_PRIOR_BASIS], error));
     if (draw.all.both_bases) {
         ICL_TRY(allocate_set(&prior, to, &sets[ICL_INPUT_BASIS], error));
@@ -315,7 +372,7 @@ done:
     icl_free(&draw.tokens);
     icl_free(&draw.noise);
     icl_free(&draw.covariance);
-    icl_workspaces_destroy(&draw.all);
+    destroy_workspaces(&draw.all);
     icl_backend_close(&own);
     return status;
 }
@@ -327,7 +384,7 @@ static icl_status imitate_sets(const icl_task_prior *prior, const fitting *to, b
     drawing draw = {.prior = prior, .sets = sets, .imitated = to->imitated};
     icl_status status;
 
-    ICL_TRY(icl_workspaces_create(prior, input_basis, to->threads, &draw.all, error));
+    ICL_TRY(create_workspaces(prior, input_basis, to->threads, &draw.all, error));
     for (int basis = 0; basis < (draw.all.both_bases ? ICL_BASIS_COUNT : 1); basis++) {
         ICL_TRY(allocate_set(prior, to, &sets[basis], error));
         sets[basis].summed = true;
@@ -337,7 +394,7 @@ static icl_status imitate_sets(const icl_task_prior *prior, const fitting *to, b
     sets[ICL_INPUT_BASIS].start = to->imitated->plain;
     icl_parallel_for(to->sequences, draw.all.threads, decompose_imitated, &draw);
 done:
-    icl_workspaces_destroy(&draw.all);
+    destroy_workspaces(&draw.all);
     return status;
 }
 
@@ -527,7 +584,7 @@ const char *icl_predictors_constants(const icl_predictors *predictors, size_t in
 typedef struct prediction_run {
     const icl_predictors *predictors;
     size_t position; /* s, of those scored */
-    icl_workspaces all;
+    workspaces all;
     const float *inputs, *sigma;
     double *predictions; /* [count][S][number of predictors], or NULL */
     double *weights;     /* [count][S][number of predictors][d], or NULL */
@@ -543,9 +600,9 @@ static void predict(void *context, size_t index, size_t thread) {
     const prediction_run *run = context;
     const icl_predictors *predictors = run->predictors;
     const size_t d = predictors->prior.dimension, first = run->position * predictors->count;
-    icl_workspace *workspace = &run->all.workspaces[thread];
+    thread_workspace *workspace = &run->all.workspaces[thread];
 
-    icl_workspace_load(&run->all, workspace, run->inputs + index * predictors->shape.positions * (d + 1));
+    load_workspace(&run->all, workspace, run->inputs + index * predictors->shape.positions * (d + 1));
     for (size_t i = first; i < first + predictors->count; i++) {
         const icl_spectrum *spectrum =
             &workspace->spectra[predictors->weight_root ? predictors->items[i].estimator->basis : ICL_PRIOR_BASIS];
@@ -578,13 +635,13 @@ static icl_status run_all(prediction_run *run, size_t count, icl_error *error) {
 
     for (run->position = 0; run->position < predictors->shape.scored; run->position++) {
         const icl_task_prior prior = prior_at(predictors, run->position);
-        ICL_TRY(icl_workspaces_create(&prior, wants_basis(predictors, ICL_INPUT_BASIS), predictors->threads, &run->all,
-                                      error));
+        ICL_TRY(
+            create_workspaces(&prior, wants_basis(predictors, ICL_INPUT_BASIS), predictors->threads, &run->all, error));
         icl_parallel_for(count, run->all.threads, prior.context > 0 ? predict : predict_nothing, run);
-        icl_workspaces_destroy(&run->all);
+        destroy_workspaces(&run->all);
     }
 done:
-    icl_workspaces_destroy(&run->all);
+    destroy_workspaces(&run->all);
     return status;
 }
 

@@ -33,11 +33,7 @@ icl_status icl_predictors_imitate(const icl_task *task, const icl_backend *backe
 icl_status icl_predictors_weights(const icl_predictors *predictors, size_t count, const float *tokens,
                                   const float *sigma, double *weights, icl_error *error);
 
-/* ---- Noise levels, and memory ---- */
-
-/* Writes the sigma of each sequence of the batch: from its side tensor noise, or else the prior's only level; 0 without
- * a prior (NULL). ICL_ERROR_INPUT if there is no tensor and the prior has several levels. */
-icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error);
+/* ---- Memory ---- */
 
 /* Return the most bytes that icl_predictors_create takes on the host, with both bases and a piece of the sequences,
  * which the backend holds, too; and the bytes that running takes. */

@@ -14,7 +14,6 @@
 #include <stddef.h>
 
 #include "iclab/status.h"
-#include "iclab/task.h"
 
 typedef struct icl_spectrum {
     size_t dimension, context; /* d, n */
@@ -57,36 +56,11 @@ void icl_spectrum_weights(const icl_spectrum *spectrum, const double *filter, do
  * about. */
 void icl_ridge_filter(const double *eigenvalues, size_t count, double penalty, double *filter);
 
-/* ---- Many sequences: private memory of each thread that decomposes them ---- */
-
 /* The eigenbasis that an estimator's filter acts in. Both are the same if w ~ N(0, I). */
 typedef enum icl_basis {
     ICL_PRIOR_BASIS = 0, /* inputs C^T x, for which the weights are N(0, I): Bayesian ridge */
     ICL_INPUT_BASIS,     /* the inputs as they are: what gradient descent sees */
     ICL_BASIS_COUNT
 } icl_basis;
-
-typedef struct icl_workspace {
-    icl_spectrum spectra[ICL_BASIS_COUNT]; /* the input basis only if it is wanted and differs */
-    double *filter;                        /* [d] */
-    float *tokens;                         /* [n + 1][d + 1], if labels are not in the rows of their inputs */
-} icl_workspace;
-
-typedef struct icl_workspaces {
-    const icl_task_prior *prior;
-    size_t threads;
-    bool both_bases;
-    icl_workspace *workspaces; /* [threads] */
-} icl_workspaces;
-
-/* Creates one workspace for each thread. The prior is borrowed. Release with icl_workspaces_destroy, even after a
- * failure. */
-icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, size_t threads, icl_workspaces *spaces,
-                                 icl_error *error);
-void icl_workspaces_destroy(icl_workspaces *spaces);
-
-/* Decomposes the pairs before position n, the prior's context, of inputs [T][d + 1], with that position's input as the
- * query, in the bases of the workspaces. */
-void icl_workspace_load(const icl_workspaces *spaces, icl_workspace *workspace, const float *inputs);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "iclab/file.h"
 #include "iclab/number.h"
 #include "probe/inspection.h"
 #include "run/evaluation.h"
@@ -121,54 +120,6 @@ icl_status icl_inspect_table_row(icl_inspection *run, icl_report_tone tone, cons
 icl_status icl_inspect_table_end(icl_inspection *run, icl_error *error) {
     ICL_CHECK(icl_text_print(&run->markdown, error, "\n"));
     return icl_report_table_end(run->report, error);
-}
-
-static icl_status write_markdown(icl_inspection *run, const char *title, icl_error *error) {
-    const icl_capabilities *device = icl_backend_capabilities(run->params->backend);
-    icl_text whole = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&whole, error, "# %s\n\n%s\n\n", title, run->lead.bytes));
-    ICL_TRY(icl_text_append(&whole, run->markdown.bytes, run->markdown.length, error));
-    ICL_TRY(icl_text_print(&whole, error,
-                           "---\n\nDevice %s (%s), evaluation sequences of seed %u. Every number is in inspect.csv.\n",
-                           device->spec, device->name, (unsigned)run->seed));
-    ICL_TRY(icl_file_write_in(run->params->folder, "inspect.md", whole.bytes, whole.length, error));
-done:
-    icl_text_release(&whole);
-    return status;
-}
-
-static icl_status write_report(icl_inspection *run, const char *title, icl_error *error) {
-    char seed[ICL_INSPECT_CELL], *recipe = NULL;
-    const icl_report_fact facts[] = {{"run", run->params->run}, {"seed of the evaluation sequences", seed}};
-    icl_status status = ICL_OK;
-
-    snprintf(seed, sizeof seed, "%u", (unsigned)run->seed);
-    ICL_TRY(icl_report_provenance(run->report,
-                                  &(icl_provenance){.facts = facts,
-                                                    .count = sizeof facts / sizeof *facts,
-                                                    .device = icl_backend_capabilities(run->params->backend)},
-                                  error));
-    ICL_TRY(icl_recipe_write(run->recipe, &recipe, error));
-    ICL_TRY(icl_report_listing(run->report, "The run's recipe", recipe, error));
-    ICL_TRY(icl_report_write(run->report, title, run->lead.bytes, run->params->folder, error));
-done:
-    icl_free(&recipe);
-    return status;
-}
-
-icl_status icl_inspect_write(icl_inspection *run, icl_error *error) {
-    icl_text title = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&title, error, "What %s computes", run->params->run));
-    ICL_TRY(write_markdown(run, title.bytes, error));
-    ICL_TRY(write_report(run, title.bytes, error));
-    ICL_TRY(icl_file_write_in(run->params->folder, "inspect.csv", run->table.bytes, run->table.length, error));
-done:
-    icl_text_release(&title);
-    return status;
 }
 
 /* ---- Sequences that an inspection measures on ---- */

@@ -654,6 +654,55 @@ static icl_status begin(icl_inspection *run, icl_error *error) {
     return icl_text_print(&run->table, error, "layer,what,quantity,value,standard_error,note\n");
 }
 
+static icl_status write_markdown(icl_inspection *run, const char *title, icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(run->params->backend);
+    icl_text whole = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&whole, error, "# %s\n\n%s\n\n", title, run->lead.bytes));
+    ICL_TRY(icl_text_append(&whole, run->markdown.bytes, run->markdown.length, error));
+    ICL_TRY(icl_text_print(&whole, error,
+                           "---\n\nDevice %s (%s), evaluation sequences of seed %u. Every number is in inspect.csv.\n",
+                           device->spec, device->name, (unsigned)run->seed));
+    ICL_TRY(icl_file_write_in(run->params->folder, "inspect.md", whole.bytes, whole.length, error));
+done:
+    icl_text_release(&whole);
+    return status;
+}
+
+static icl_status write_report(icl_inspection *run, const char *title, icl_error *error) {
+    char seed[ICL_INSPECT_CELL], *recipe = NULL;
+    const icl_report_fact facts[] = {{"run", run->params->run}, {"seed of the evaluation sequences", seed}};
+    icl_status status = ICL_OK;
+
+    snprintf(seed, sizeof seed, "%u", (unsigned)run->seed);
+    ICL_TRY(icl_report_provenance(run->report,
+                                  &(icl_provenance){.facts = facts,
+                                                    .count = sizeof facts / sizeof *facts,
+                                                    .device = icl_backend_capabilities(run->params->backend)},
+                                  error));
+    ICL_TRY(icl_recipe_write(run->recipe, &recipe, error));
+    ICL_TRY(icl_report_listing(run->report, "The run's recipe", recipe, error));
+    ICL_TRY(icl_report_write(run->report, title, run->lead.bytes, run->params->folder, error));
+done:
+    icl_free(&recipe);
+    return status;
+}
+
+/* Writes inspect.md, report.html and inspect.csv. */
+static icl_status write_documents(icl_inspection *run, icl_error *error) {
+    icl_text title = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&title, error, "What %s computes", run->params->run));
+    ICL_TRY(write_markdown(run, title.bytes, error));
+    ICL_TRY(write_report(run, title.bytes, error));
+    ICL_TRY(icl_file_write_in(run->params->folder, "inspect.csv", run->table.bytes, run->table.length, error));
+done:
+    icl_text_release(&title);
+    return status;
+}
+
 icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error) {
     icl_inspection run = {.params = params};
     icl_status status = ICL_OK;
@@ -661,7 +710,7 @@ icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_err
     ICL_TRY(load(&run, error));
     ICL_TRY(begin(&run, error));
     ICL_TRY(inspect_family(&run, error));
-    ICL_TRY(icl_inspect_write(&run, error));
+    ICL_TRY(write_documents(&run, error));
     ICL_TRY(icl_duplicate(run.lead.bytes, summary, error));
 done:
     icl_text_release(&run.lead);

@@ -60,9 +60,6 @@ icl_status icl_inspect_table_begin(icl_inspection *run, const icl_report_column 
 icl_status icl_inspect_table_row(icl_inspection *run, icl_report_tone tone, const char *const *cells, icl_error *error);
 icl_status icl_inspect_table_end(icl_inspection *run, icl_error *error);
 
-/* Writes inspect.md, report.html and inspect.csv. */
-icl_status icl_inspect_write(icl_inspection *run, icl_error *error);
-
 /* Write a number with four significant digits, "-" for NaN; the second adds a standard error above 0. */
 enum { ICL_INSPECT_CELL = 64 };
 const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]);

@@ -12,6 +12,7 @@
 #include "iclab/text.h"
 #include "numeric/statistics.h"
 #include "run/recipe_keys.h"
+#include "task/task.h"
 #include "train/trainer.h"
 
 /* ---- Keys ---- */
@@ -82,16 +83,6 @@ icl_status icl_sequences_create_carried(icl_backend *backend, const icl_task *ta
 size_t icl_sequences_available(const icl_task *task, size_t asked) {
     const icl_task_text *text = icl_task_get_text(task);
     return text && text->evaluated < asked ? (size_t)text->evaluated : asked;
-}
-
-double icl_sequences_bytes(const icl_sequences *sequences) {
-    const icl_task_shape *shape = icl_task_get_shape(sequences->task);
-    const icl_batch *batch = &sequences->batch;
-    const size_t positions = sequences->chunk * shape->scored;
-    const size_t numbers = icl_tensor_count(&batch->inputs) + sequences->chunk + icl_tensor_count(&batch->targets) +
-                           (sequences->weights ? positions : 0) + positions * shape->outputs;
-
-    return (double)numbers * sizeof(float);
 }
 
 void icl_sequences_release(icl_sequences *sequences) {

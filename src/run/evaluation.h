@@ -42,9 +42,6 @@ icl_status icl_sequences_create_carried(icl_backend *backend, const icl_task *ta
 /* Returns the number of sequences of a final table: at most those of `asked` that the task has. */
 size_t icl_sequences_available(const icl_task *task, size_t asked);
 
-/* Returns the bytes that they take on the host. */
-double icl_sequences_bytes(const icl_sequences *sequences);
-
 /* Draws one chunk. */
 icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_error *error);
 

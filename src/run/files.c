@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "core/allocate.h"
 #include "core/hash.h"
 #include "iclab/file.h"
@@ -312,4 +313,41 @@ icl_status icl_run_files_check(const char *folder, const char *name, icl_error *
     for (int tries = 0; tries < TRIES && !settled; tries++)
         status = look(folder, name, &settled, error);
     return settled ? status : ICL_OK;
+}
+
+/* ---- Records ---- */
+
+void icl_provenance_add_program(icl_json *json) {
+    icl_json_text(json, "version", ICL_VERSION);
+    icl_json_text(json, "commit", ICL_COMMIT);
+    icl_json_text(json, "compiler", ICL_COMPILER);
+}
+
+void icl_provenance_add_device(icl_json *json, const icl_capabilities *device) {
+    icl_json_text(json, "device", device->spec);
+    icl_json_text(json, "device_name", device->name);
+    icl_json_text(json, "device_kind", icl_device_kind_name(device->kind));
+    icl_json_text(json, "platform", device->platform);
+    icl_json_text(json, "driver", device->driver);
+    icl_json_text(json, "gemm", icl_gemm_name(device->gemm));
+    icl_json_flag(json, "fast_math", device->fast_math);
+    icl_json_text(json, "precision", icl_precision_name(device->precision));
+}
+
+icl_status icl_record_read(const char *folder, const char *name, cJSON **record, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+    size_t size;
+
+    *record = NULL;
+    ICL_TRY(icl_path_join(folder, name, &path, error));
+    status = icl_file_read(path, 0, &text, &size, error);
+    if (status == ICL_OK)
+        status = icl_json_parse(text, size, path, record, NULL, error);
+    if (status != ICL_ERROR_MEMORY)
+        status = ICL_OK;
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
 }

@@ -16,6 +16,9 @@
 #include "iclab/json.h"
 #include "iclab/status.h"
 
+/* The beginning of a recipe whose task or model is the program's own; their names follow on the line. */
+#define ICL_OWN_PARTS "; trained by a program with its own "
+
 typedef struct icl_run_files icl_run_files;
 
 /* Reads the list and removes it. If there is none, the files that the run has are listed at the end. */

@@ -5,13 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "baseline/predictors.h"
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/recipe_store.h"
 #include "iclab/csv.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/model_file.h"
 #include "iclab/run.h"
+#include "iclab/task_family.h"
+#include "iclab/text.h"
+#include "run/evaluation.h"
 #include "run/files.h"
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
@@ -240,6 +245,31 @@ static icl_status resume_metrics(session *run, uint64_t step, icl_error *error) 
     return run->settings.stop_at > 0 || run->settings.stop_after > 0 ? recall_evaluations(run, error) : ICL_OK;
 }
 
+/* Writes the recipe for a run folder, freed with icl_free; it names a task and model of the program's own. */
+static icl_status write_recipe(const icl_trainer *trainer, char **text, icl_error *error) {
+    const icl_trainer_parts *parts = &trainer->problem.parts;
+    icl_recipe_own own[2];
+    icl_text whole = {0};
+    char *recipe = NULL;
+    size_t count = 0;
+    icl_status status = ICL_OK;
+
+    if (parts->task)
+        own[count++] = (icl_recipe_own){"task", parts->task->name, parts->task->keys};
+    if (parts->model)
+        own[count++] = (icl_recipe_own){"model", parts->model->name, parts->model->keys};
+    ICL_TRY(icl_recipe_write_own(trainer->problem.recipe, own, count, &recipe, error));
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(
+            icl_text_print(&whole, error, "%s%s %s", i == 0 ? ICL_OWN_PARTS : " and ", own[i].section, own[i].family));
+    ICL_TRY(icl_text_print(&whole, error, "%s%s", count > 0 ? "\n\n" : "", recipe));
+    ICL_TRY(icl_duplicate(whole.bytes, text, error));
+done:
+    icl_text_release(&whole);
+    icl_free(&recipe);
+    return status;
+}
+
 /* Writes the recipe again if the trainer has its own task or model, which the program's recipe does not name. */
 static icl_status record_parts(const session *run, icl_error *error) {
     const icl_trainer_parts parts = icl_trainer_get_parts(run->trainer);
@@ -248,7 +278,7 @@ static icl_status record_parts(const session *run, icl_error *error) {
 
     if (!parts.task && !parts.model)
         return ICL_OK;
-    ICL_TRY(icl_trainer_write_recipe(run->trainer, &text, error));
+    ICL_TRY(write_recipe(run->trainer, &text, error));
     ICL_TRY(icl_run_file_write(run->params->folder, ICL_RUN_RECIPE, text, error));
 done:
     icl_free(&text);
@@ -603,4 +633,147 @@ icl_status icl_session_train(const icl_session_params *params, icl_trainer *trai
 done:
     close_session(&run);
     return status;
+}
+
+/* ---- Memory: what a training and its evaluations hold at their fullest, before the first step ---- */
+
+static const double MEBIBYTE = 1048576;
+
+enum { FEW = 2 }; /* sequences to fit predictors on here, where only their bytes matter */
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Returns the bytes that icl_tally_create takes. */
+static double bytes_of_tally(const icl_tally *tally, bool with_weights) {
+    const size_t tables = 1 + icl_loss_has_accuracy(tally->shape.loss) + (tally->oracle > 0);
+    const double row = (double)tally->shape.scored * (double)(tally->columns * tables + with_weights) + 1;
+
+    return (double)tally->sequences * row * sizeof(double);
+}
+
+/* Returns the bytes that sequences take on the host. */
+static double sequences_bytes(const icl_sequences *sequences) {
+    const icl_task_shape *shape = icl_task_get_shape(sequences->task);
+    const icl_batch *batch = &sequences->batch;
+    const size_t positions = sequences->chunk * shape->scored;
+    const size_t numbers = icl_tensor_count(&batch->inputs) + sequences->chunk + icl_tensor_count(&batch->targets) +
+                           (sequences->weights ? positions : 0) + positions * shape->outputs;
+
+    return (double)numbers * sizeof(float);
+}
+
+/* Returns the bytes on the host of an evaluation of `count` sequences. */
+static double tally_bytes(const icl_sequences *sequences, size_t count, size_t columns, bool has_oracle) {
+    const icl_tally tally = {
+        .shape = *icl_task_get_shape(sequences->task), .sequences = count, .columns = columns, .oracle = has_oracle};
+
+    return bytes_of_tally(&tally, sequences->weights != NULL) + sequences_bytes(sequences);
+}
+
+/* Returns the bytes on the host of a batch, if its task draws there; else 0. */
+static double draw_bytes(const icl_task *task, const icl_batch *batch) {
+    const size_t numbers =
+        icl_tensor_count(&batch->inputs) + icl_tensor_count(&batch->targets) + icl_tensor_count(&batch->weights);
+
+    return task->family->draw ? (double)numbers * sizeof(float) : 0;
+}
+
+/* Returns the largest number of bytes that a reference predictor's fit takes. */
+static double fit_bytes(const icl_reference_set *beside, const icl_task *task) {
+    double most = 0;
+
+    for (size_t i = 0; i < beside->count; i++) {
+        const icl_reference_predictor *predictor = beside->items[i].predictor;
+        most = predictor && predictor->bytes ? larger(most, predictor->bytes(predictor, task)) : most;
+    }
+    return most;
+}
+
+static double host_bytes(const icl_sequences *sequences, const icl_reference_set *beside, const icl_recipe *recipe) {
+    const icl_evaluation_settings settings = icl_evaluation_read(recipe);
+    const icl_task_shape *shape = icl_task_get_shape(sequences->task);
+    const size_t positions = sequences->chunk * shape->scored;
+    const size_t estimates = beside->regression ? icl_predictors_count(beside->regression) : 0;
+    const bool has_oracle = beside->regression != NULL;
+    const double fit =
+        has_oracle ? icl_predictors_fit_bytes(sequences->task, sequences->backend, settings.fit_sequences) : 0;
+    const size_t there = icl_sequences_available(sequences->task, settings.sequences);
+    double table = tally_bytes(sequences, there, 1 + beside->count, has_oracle);
+
+    table += has_oracle ? icl_predictors_run_bytes(sequences->task, sequences->backend) : 0;
+    table += larger(draw_bytes(sequences->task, &sequences->batch), fit_bytes(beside, sequences->task));
+    table += (double)positions * (double)(estimates + shape->outputs) * sizeof(double);
+    if (settings.every == 0)
+        return larger(fit, table);
+    const double watch = tally_bytes(sequences, settings.every_sequences, 1 + has_oracle, has_oracle) +
+                         (double)positions * (double)shape->outputs * sizeof(double);
+    return larger(larger(fit, table), watch);
+}
+
+/* Draws and predicts one piece, as each evaluation does. A prediction takes fewer sequences at a time if the device has
+ * no room for more; the bytes that it reserves then show that. */
+static icl_status predict_piece(icl_trainer *trainer, const icl_recipe *recipe, icl_session_memory *memory,
+                                icl_error *error) {
+    icl_backend *backend = trainer->backend;
+    icl_reference_set beside = {0};
+    icl_sequences sequences = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reference_set_create(trainer, recipe, FEW, 1, &beside, error));
+    ICL_TRY(icl_backend_trim(backend, error));
+    const double before = (double)icl_backend_get_statistics(backend).bytes_reserved;
+    ICL_TRY(icl_sequences_create(backend, trainer->problem.task, 1, &sequences, error));
+    sequences.decodes = icl_evaluation_read(recipe).decode;
+    ICL_TRY(icl_sequences_sample(&sequences, 0, error));
+    ICL_TRY(icl_sequences_predict(&sequences, trainer, error));
+    memory->device = larger(0, (double)icl_backend_get_statistics(backend).bytes_reserved - before);
+    memory->host = host_bytes(&sequences, &beside, recipe);
+done:
+    icl_sequences_release(&sequences);
+    icl_reference_set_release(&beside);
+    icl_backend_forget_peak(backend);
+    return status;
+}
+
+double icl_session_memory_of(const icl_session_memory *memory) {
+    return icl_step_memory_of(&memory->step, memory->step.slices) + memory->device + memory->host;
+}
+
+/* Returns the bytes that tensors may take, which a host device shares with everything else; 0 if unknown. */
+static double room_for_tensors(const icl_capabilities *device) {
+    return (double)(device->kind == ICL_DEVICE_HOST ? device->max_allocation : device->global_memory);
+}
+
+static icl_status check_host(const icl_capabilities *device, const icl_session_memory *memory, icl_error *error) {
+    const double there = (double)device->global_memory, all = icl_session_memory_of(memory);
+
+    if (device->kind != ICL_DEVICE_HOST || there == 0 || all <= there)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "the training would hold %.0f MiB, %.0f of them beside its tensors, and %s has %.0f; expected "
+                    "fewer eval.sequences, eval.every_sequences and eval.fit_sequences, or a shorter task",
+                    all / MEBIBYTE, memory->host / MEBIBYTE, device->name, there / MEBIBYTE);
+}
+
+icl_status icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *recipe, icl_session_memory *memory,
+                                      icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(trainer->backend);
+    const double room = room_for_tensors(device);
+    double polish = 0;
+
+    *memory = (icl_session_memory){0};
+    ICL_CHECK(icl_trainer_measure_memory(trainer, &memory->step, error));
+    const double step = icl_step_memory_of(&memory->step, memory->step.slices);
+    if (room > 0)
+        ICL_CHECK(icl_step_memory_check(&memory->step, room, device->name, error));
+    ICL_CHECK(predict_piece(trainer, recipe, memory, error));
+    memory->device += icl_starts_count(trainer) > 1 ? step - memory->step.fixed : 0; /* a start has its own batch */
+    if (room > 0 && memory->device > room - step)
+        memory->device = room - step; /* the device then frees what a step no longer needs */
+    ICL_CHECK(icl_polish_measure_memory(trainer, &polish, error));
+    memory->host = larger(memory->host, draw_bytes(trainer->problem.task, &trainer->state.batch));
+    memory->host = larger(memory->host, larger(icl_starts_bytes(trainer), polish));
+    return check_host(device, memory, error);
 }

@@ -2,7 +2,7 @@
 #ifndef ICLAB_TASK_BYTE_TREES_H
 #define ICLAB_TASK_BYTE_TREES_H
 
-#include "task/ngrams.h"
+#include "task/text.h"
 
 /* The most contexts that are kept, and the bytes of memory that they take. */
 #define ICL_MOST_CONTEXTS      ((size_t)1 << 22)

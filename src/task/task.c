@@ -321,6 +321,20 @@ icl_status icl_task_for_each(const icl_task *task, icl_sequence_body *body, cons
     return ICL_OK;
 }
 
+icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error) {
+    const icl_tensor side = icl_batch_side(batch, ICL_SIDE_NOISE);
+
+    if (side.buffer)
+        return icl_tensor_read(side, noise, error);
+    if (prior && prior->noise != ICL_NOISE_FIXED)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predictors: the batch has no side tensor \"" ICL_SIDE_NOISE
+                        "\", expected one: the prior draws a sigma for each sequence");
+    for (size_t i = 0; i < batch->size; i++)
+        noise[i] = prior ? (float)prior->noise_levels[0] : 0;
+    return ICL_OK;
+}
+
 icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
                                  double *outputs, icl_error *error) {
     const icl_task_shape *shape = &shown->task->shape;

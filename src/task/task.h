@@ -56,6 +56,10 @@ static inline double icl_dot(const double *a, const double *b, size_t count) {
     return sum;
 }
 
+/* Writes the sigma of each sequence of the batch: from its side tensor noise, or else the prior's only level; 0 without
+ * a prior (NULL). ICL_ERROR_INPUT if there is no tensor and the prior has several levels. */
+icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error);
+
 /* Predicts 0; a row for families' tables of reference predictors. */
 icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
                                  double *outputs, icl_error *error);

@@ -27,9 +27,38 @@
 #include "core/recipe_keys.h"
 #include "iclab/number.h"
 #include "iclab/text.h"
+#include "task/byte_trees.h"
+#include "task/corpus.h"
 #include "task/draws.h"
 #include "task/streams.h"
 #include "task/task.h"
+
+/* ---- The state of a task ---- */
+
+/* These learn from the context: n-grams of orders 0 … LEARNERS - 2, and trees of contexts. */
+enum { LEARNERS = 5 };
+
+/* Counts or trees of what was shown, up to the byte before place `next`; 0: of something else. */
+typedef struct text_learner {
+    icl_ngrams *counts;
+    icl_byte_trees *trees;
+    uint64_t next;
+} text_learner;
+
+/* The counts that predictors of a task keep between calls; zero at first. */
+typedef struct text_predictors {
+    icl_ngrams *counts; /* of the training part, for all orders; NULL: not counted yet */
+    text_learner learners[LEARNERS];
+} text_predictors;
+
+typedef struct text_state {
+    icl_corpus *corpus;
+    uint64_t training, validation; /* the bytes of both parts; the rest, to the end, is for the final table */
+    size_t stride;                 /* bytes of the final table that a window scores */
+    text_predictors predictors;
+    icl_task_text facts;
+    char *file, evaluation[160]; /* what the facts point to */
+} text_state;
 
 /* ---- The recipe ---- */
 
@@ -53,7 +82,7 @@ static const icl_recipe_default own_defaults[] = {{"task", "length", "128"}, {"e
 static const icl_recipe_group own_keys = {own_rows, sizeof own_rows / sizeof *own_rows, own_defaults};
 const icl_recipe_group *const icl_text_family_keys[] = {&icl_length_keys, &own_keys, NULL};
 
-static icl_status read_evaluation(const icl_recipe *recipe, const char *word, size_t length, icl_text_state *text,
+static icl_status read_evaluation(const icl_recipe *recipe, const char *word, size_t length, text_state *text,
                                   icl_error *error) {
     static const char stride[] = "stride:";
     const char *number = word + sizeof stride - 1;
@@ -74,7 +103,7 @@ static uint64_t count_windows(uint64_t bytes, uint64_t stride) {
 }
 
 /* Divides the bytes. Each part that is not empty has at least two windows, so that their mean has a standard error. */
-static icl_status divide(const icl_recipe *recipe, const text_keys *keys, size_t length, icl_text_state *text,
+static icl_status divide(const icl_recipe *recipe, const text_keys *keys, size_t length, text_state *text,
                          icl_error *error) {
     const uint64_t all = text->corpus->size, least = (uint64_t)length + 1;
     const uint64_t test = (uint64_t)floor(keys->test * (double)all + 0.5);
@@ -95,7 +124,7 @@ static icl_status divide(const icl_recipe *recipe, const text_keys *keys, size_t
 }
 
 /* Says how held-out bytes are cut. */
-static void describe(icl_text_state *text, size_t length) {
+static void describe(text_state *text, size_t length) {
     const uint64_t bytes = text->corpus->size - text->training - text->validation;
 
     if (text->facts.carries)
@@ -107,7 +136,7 @@ static void describe(icl_text_state *text, size_t length) {
                  text->stride == length ? "all " : "their last ", text->stride);
 }
 
-static icl_status set_facts(const text_keys *keys, size_t length, icl_text_state *text, icl_error *error) {
+static icl_status set_facts(const text_keys *keys, size_t length, text_state *text, icl_error *error) {
     ICL_CHECK(icl_duplicate(keys->file, &text->file, error));
     describe(text, length);
     text->facts.file = text->file;
@@ -139,7 +168,7 @@ icl_status icl_task_read_text_shape(const icl_recipe *recipe, icl_task_shape *sh
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     const icl_task_shape shape = read_shape(recipe);
     text_keys keys;
-    icl_text_state *text = NULL;
+    text_state *text = NULL;
 
     icl_recipe_read(recipe, &own_keys, &keys);
     ICL_CHECK(icl_allocate(1, sizeof *text, "text", &text, error));
@@ -153,17 +182,6 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     task->text = &text->facts;
     task->shape = shape;
     return ICL_OK;
-}
-
-static void destroy(icl_task *task) {
-    icl_text_state *text = task->state;
-
-    if (text) {
-        icl_text_predictors_release(&text->predictors);
-        icl_corpus_close(&text->corpus);
-        icl_free(&text->file);
-    }
-    icl_free(&task->state);
 }
 
 /* ---- Windows ---- */
@@ -185,7 +203,7 @@ static uint64_t scale(uint32_t high, uint32_t low, uint64_t count) {
 }
 
 static window draw_window(const icl_task *task, icl_random_key key, uint64_t number) {
-    const icl_text_state *text = task->state;
+    const text_state *text = task->state;
     const size_t length = task->shape.positions;
     const uint32_t high = icl_random_word(key, 2 * number), low = icl_random_word(key, 2 * number + 1);
 
@@ -231,7 +249,7 @@ static window follow_window(uint64_t begin, uint64_t end, uint64_t number, size_
 
 static window find_window(const icl_task *task, icl_task_purpose purpose, icl_random_key key, uint64_t number,
                           size_t batch) {
-    const icl_text_state *text = task->state;
+    const text_state *text = task->state;
     const uint64_t held = text->training + text->validation, all = text->corpus->size;
     const size_t length = task->shape.positions;
     const icl_task_text *facts = &text->facts;
@@ -265,7 +283,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
 /* Reads a window as sequence `number` of a batch. Where the file ends before the window does, byte 0 stands. */
 static icl_status write_window(const icl_task *task, const window *w, size_t number, unsigned char *bytes,
                                const icl_batch_values *values, icl_error *error) {
-    const icl_text_state *text = task->state;
+    const text_state *text = task->state;
     const size_t length = task->shape.positions;
     const uint64_t left = text->corpus->size - w->place;
     const size_t there = left < length + 1 ? (size_t)left : length + 1;
@@ -301,11 +319,490 @@ done:
     return status;
 }
 
+/* ---- n-grams ---- */
+
+/* A tree of strings: the children of a string are those that are one byte longer. A table of hashes finds a child by
+ * its parent and its byte; the children of a string are a list, so that a prediction visits those that were seen. */
+
+/* A string, by its last byte and the string without it. Number 0, the empty string, is nobody's child: as a child it
+ * means none. */
+struct icl_string_node {
+    uint32_t parent, count, first_child, next;
+    unsigned char byte;
+};
+
+enum { FIRST_ROOM = 1024 };
+
+static size_t slot_of(const icl_ngrams *ngrams, uint32_t parent, unsigned char byte) {
+    const uint64_t mixed = ((uint64_t)parent * ICL_BYTES + byte) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(mixed >> 32) & (ngrams->slots - 1);
+}
+
+/* Returns the slot that holds the child, or the free one where it belongs. */
+static size_t find_slot(const icl_ngrams *ngrams, uint32_t parent, unsigned char byte) {
+    size_t slot = slot_of(ngrams, parent, byte);
+
+    for (; ngrams->table[slot] != 0; slot = (slot + 1) & (ngrams->slots - 1)) {
+        const icl_string_node *node = &ngrams->nodes[ngrams->table[slot]];
+        if (node->parent == parent && node->byte == byte)
+            break;
+    }
+    return slot;
+}
+
+/* Gives nodes and table room for `room` strings. */
+static icl_status make_room(icl_ngrams *ngrams, size_t room, icl_error *error) {
+    icl_string_node *nodes = NULL;
+    uint32_t *table = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(room, sizeof *nodes, "counts of n-grams", &nodes, error));
+    ICL_TRY(icl_allocate(2 * room, sizeof *table, "counts of n-grams", &table, error));
+    if (ngrams->nodes)
+        memcpy(nodes, ngrams->nodes, (ngrams->strings + 1) * sizeof *nodes);
+    icl_free(&ngrams->nodes);
+    icl_free(&ngrams->table);
+    ngrams->nodes = nodes;
+    ngrams->table = table;
+    ngrams->room = room;
+    ngrams->slots = 2 * room;
+    for (size_t i = 1; i <= ngrams->strings; i++)
+        table[find_slot(ngrams, nodes[i].parent, nodes[i].byte)] = (uint32_t)i;
+    return ICL_OK;
+done:
+    icl_free(&nodes);
+    icl_free(&table);
+    return status;
+}
+
+icl_status icl_ngrams_create(size_t order, size_t most, icl_ngrams **ngrams, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_ngrams *created = NULL;
+
+    *ngrams = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "counts of n-grams", &created, error));
+    created->order = order;
+    created->most = most;
+    ICL_TRY(make_room(created, FIRST_ROOM, error));
+    icl_ngrams_clear(created);
+    *ngrams = created;
+    created = NULL;
+done:
+    icl_ngrams_destroy(&created);
+    return status;
+}
+
+void icl_ngrams_destroy(icl_ngrams **ngrams) {
+    if (*ngrams) {
+        icl_free(&(*ngrams)->nodes);
+        icl_free(&(*ngrams)->table);
+    }
+    icl_free(ngrams);
+}
+
+void icl_ngrams_clear(icl_ngrams *ngrams) {
+    memset(ngrams->table, 0, ngrams->slots * sizeof *ngrams->table);
+    ngrams->nodes[0] = (icl_string_node){0};
+    ngrams->contexts[0] = 0;
+    ngrams->strings = 0;
+    ngrams->active = 1;
+    ngrams->counted = 0;
+    ngrams->is_full = false;
+}
+
+/* Counts a child, and returns its number. There is room for it. */
+static uint32_t count_child(icl_ngrams *ngrams, uint32_t parent, unsigned char byte) {
+    const size_t slot = find_slot(ngrams, parent, byte);
+
+    if (ngrams->table[slot] == 0) {
+        const uint32_t number = (uint32_t)++ngrams->strings;
+        ngrams->nodes[number] =
+            (icl_string_node){.parent = parent, .next = ngrams->nodes[parent].first_child, .byte = byte};
+        ngrams->nodes[parent].first_child = ngrams->table[slot] = number;
+    }
+    ngrams->nodes[ngrams->table[slot]].count++;
+    return ngrams->table[slot];
+}
+
+icl_status icl_ngrams_add(icl_ngrams *ngrams, unsigned char byte, icl_error *error) {
+    const size_t needed = ngrams->strings + ngrams->order + 1; /* if every string is new */
+    uint32_t strings[ICL_MOST_ORDER + 1];
+
+    ngrams->is_full = ngrams->is_full || needed > ngrams->most || ngrams->counted == UINT32_MAX;
+    if (ngrams->is_full)
+        return ICL_OK;
+    if (needed >= ngrams->room)
+        ICL_CHECK(make_room(ngrams, 2 * ngrams->room, error));
+    for (size_t k = 0; k < ngrams->active; k++)
+        strings[k] = count_child(ngrams, ngrams->contexts[k], byte);
+    if (ngrams->active <= ngrams->order)
+        ngrams->active++;
+    memcpy(ngrams->contexts + 1, strings, (ngrams->active - 1) * sizeof *strings);
+    ngrams->counted++;
+    return ICL_OK;
+}
+
+/* Replaces p by the interpolation of what followed the string with it. */
+static void interpolate(const icl_ngrams *ngrams, uint32_t string, double p[ICL_BYTES]) {
+    const icl_string_node *nodes = ngrams->nodes;
+    double sum = 0, different = 0;
+
+    for (uint32_t child = nodes[string].first_child; child != 0; child = nodes[child].next) {
+        sum += nodes[child].count;
+        different++;
+    }
+    if (sum == 0)
+        return;
+    for (size_t s = 0; s < ICL_BYTES; s++)
+        p[s] *= different / (sum + different);
+    for (uint32_t child = nodes[string].first_child; child != 0; child = nodes[child].next)
+        p[nodes[child].byte] += nodes[child].count / (sum + different);
+}
+
+/* Finds the string of `length` bytes, or returns false. */
+static bool find_string(const icl_ngrams *ngrams, const unsigned char *bytes, size_t length, uint32_t *string) {
+    *string = 0;
+    for (size_t i = 0; i < length; i++)
+        if ((*string = ngrams->table[find_slot(ngrams, *string, bytes[i])]) == 0)
+            return false;
+    return true;
+}
+
+void icl_ngrams_predict(const icl_ngrams *ngrams, const unsigned char *context, size_t length, size_t order,
+                        double p[ICL_BYTES]) {
+    uint32_t string;
+
+    for (size_t s = 0; s < ICL_BYTES; s++)
+        p[s] = 1.0 / ICL_BYTES;
+    for (size_t k = 0; k <= order && k <= length; k++)
+        if (find_string(ngrams, context + length - k, k, &string))
+            interpolate(ngrams, string, p);
+}
+
+/* ---- Reference predictors ---- */
+
+/* Reference predictors of text see what a model sees: the bytes of a window up to a position, and where the state is
+ * carried from window to window, those of the part before it. */
+/* The settings of a row: how it predicts, and the order. */
+typedef enum text_rule { UNIFORM = 0, COUNTED, LEARNED, WEIGHTED } text_rule;
+
+typedef struct text_settings {
+    text_rule rule;
+    size_t order;
+    size_t learner; /* of rules that learn */
+} text_settings;
+
+static void release_predictors(text_predictors *predictors) {
+    icl_ngrams_destroy(&predictors->counts);
+    for (size_t i = 0; i < LEARNERS; i++) {
+        icl_ngrams_destroy(&predictors->learners[i].counts);
+        icl_trees.destroy(&predictors->learners[i].trees);
+    }
+}
+
+/* ---- Counts of the training part ---- */
+
+#define BLOCK ((size_t)1 << 20)
+
+static icl_status count_training(text_state *text, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_ngrams *counts = NULL;
+    unsigned char *block = NULL;
+
+    if (text->predictors.counts)
+        return ICL_OK;
+    ICL_TRY(icl_ngrams_create(ICL_MOST_ORDER, ICL_MOST_STRINGS, &counts, error));
+    ICL_TRY(icl_allocate(BLOCK, 1, "a block of text", &block, error));
+    for (uint64_t first = 0; first < text->training && counts->counted == first; first += BLOCK) {
+        const uint64_t left = text->training - first;
+        const size_t count = left < BLOCK ? (size_t)left : BLOCK;
+        ICL_TRY(icl_corpus_read(text->corpus, first, count, block, error));
+        for (size_t i = 0; i < count; i++)
+            ICL_TRY(icl_ngrams_add(counts, block[i], error));
+    }
+    text->predictors.counts = counts;
+    counts = NULL;
+done:
+    icl_ngrams_destroy(&counts);
+    icl_free(&block);
+    return status;
+}
+
+/* ---- The bytes that predictors see ---- */
+
+/* A window with bytes before it that a predictor sees. */
+typedef struct shown_bytes {
+    unsigned char *bytes; /* [before + T] */
+    size_t before;
+} shown_bytes;
+
+/* Returns the place of a window's first byte in the file. */
+static icl_status read_place(const icl_shown_sequences *shown, size_t number, uint64_t *place, icl_error *error) {
+    const icl_tensor places = icl_batch_side(shown->batch, ICL_SIDE_PLACE);
+    float parts[2];
+
+    ICL_CHECK(icl_tensor_read(icl_tensor_slice(places, 0, number, 1), parts, error));
+    *place = ((uint64_t)parts[0] << 20) + (uint64_t)parts[1];
+    return ICL_OK;
+}
+
+/* Returns how many bytes before a window a predictor sees, at most `most`: none, or where the state is carried, those
+ * from the first window on. */
+static size_t count_before(const icl_task *task, uint64_t place, size_t most) {
+    const text_state *text = task->state;
+    const uint64_t before = text->facts.carries ? place - (text->training + text->validation - 1) : 0;
+
+    return before < most ? (size_t)before : most;
+}
+
+static void write_logs(const double p[ICL_BYTES], double *outputs) {
+    for (size_t s = 0; s < ICL_BYTES; s++)
+        outputs[s] = log(p[s]);
+}
+
+/* Copies the window behind the bytes before it. */
+static icl_status show(const icl_shown_sequences *shown, size_t number, uint64_t place, size_t most, shown_bytes *seen,
+                       icl_error *error) {
+    const text_state *text = shown->task->state;
+    const size_t length = shown->task->shape.positions;
+
+    seen->before = count_before(shown->task, place, most);
+    ICL_CHECK(icl_allocate(seen->before + length, 1, "a window", &seen->bytes, error));
+    if (seen->before > 0)
+        ICL_CHECK(icl_corpus_read(text->corpus, place - seen->before, seen->before, seen->bytes, error));
+    for (size_t t = 0; t < length; t++)
+        seen->bytes[seen->before + t] = (unsigned char)shown->inputs[number * length + t];
+    return ICL_OK;
+}
+
+static icl_status predict_uniform(const icl_shown_sequences *shown, double *outputs) {
+    const icl_task_shape *shape = &shown->task->shape;
+
+    for (size_t i = 0; i < shown->count * shape->scored * shape->outputs; i++)
+        outputs[i] = -log(ICL_BYTES);
+    return ICL_OK;
+}
+
+/* Predicts by the counts of the training part. */
+static icl_status predict_counted(const icl_shown_sequences *shown, size_t number, const text_settings *settings,
+                                  double *outputs, icl_error *error) {
+    const text_state *text = shown->task->state;
+    const size_t length = shown->task->shape.positions;
+    icl_status status = ICL_OK;
+    shown_bytes seen = {0};
+    double p[ICL_BYTES];
+    uint64_t place;
+
+    ICL_TRY(read_place(shown, number, &place, error));
+    ICL_TRY(show(shown, number, place, settings->order, &seen, error));
+    for (size_t t = 0; t < length; t++) {
+        icl_ngrams_predict(text->predictors.counts, seen.bytes, seen.before + t + 1, settings->order, p);
+        write_logs(p, outputs + t * ICL_BYTES);
+    }
+done:
+    icl_free(&seen.bytes);
+    return status;
+}
+
+/* ---- Learning from the context ---- */
+
+static icl_status forget(text_learner *learner, const text_settings *settings, icl_error *error) {
+    if (learner->counts)
+        icl_ngrams_clear(learner->counts);
+    else if (learner->trees)
+        icl_trees.clear(learner->trees);
+    else if (settings->rule == LEARNED)
+        return icl_ngrams_create(settings->order, ICL_MOST_STRINGS, &learner->counts, error);
+    else
+        return icl_trees.create(settings->order, ICL_MOST_CONTEXTS, &learner->trees, error);
+    return ICL_OK;
+}
+
+/* Takes in byte i of those that are seen. */
+static icl_status learn(const text_learner *learner, const unsigned char *bytes, size_t i, icl_error *error) {
+    return learner->counts ? icl_ngrams_add(learner->counts, bytes[i], error)
+                           : icl_trees.add(learner->trees, bytes, i, bytes[i], error);
+}
+
+/* Predicts the byte behind `count` bytes. */
+static void predict_next(const text_learner *learner, const unsigned char *bytes, size_t count, size_t order,
+                         double p[ICL_BYTES]) {
+    if (learner->counts)
+        icl_ngrams_predict(learner->counts, bytes, count, order, p);
+    else
+        icl_trees.predict(learner->trees, bytes, count, p);
+}
+
+/* Predicts by what was learned from the bytes that were shown before: those of the context, if the learner stands
+ * there, else all from the first one on. */
+static icl_status predict_learned(const icl_shown_sequences *shown, size_t number, const text_settings *settings,
+                                  double *outputs, icl_error *error) {
+    text_state *text = shown->task->state;
+    text_learner *learner = &text->predictors.learners[settings->learner];
+    const size_t length = shown->task->shape.positions;
+    icl_status status = ICL_OK;
+    shown_bytes seen = {0};
+    double p[ICL_BYTES];
+    uint64_t place;
+
+    ICL_TRY(read_place(shown, number, &place, error));
+    const bool goes_on = learner->next == place && place > 0;
+    learner->next = 0; /* unless all goes well */
+    if (!goes_on)
+        ICL_TRY(forget(learner, settings, error));
+    ICL_TRY(show(shown, number, place, goes_on ? settings->order : SIZE_MAX, &seen, error));
+    for (size_t i = goes_on ? seen.before : 0; i < seen.before + length; i++) {
+        ICL_TRY(learn(learner, seen.bytes, i, error));
+        if (i < seen.before)
+            continue;
+        predict_next(learner, seen.bytes, i + 1, settings->order, p);
+        write_logs(p, outputs + (i - seen.before) * ICL_BYTES);
+    }
+    learner->next = text->facts.carries ? place + length : 0;
+done:
+    icl_free(&seen.bytes);
+    return status;
+}
+
+static icl_status predict(const icl_reference_predictor *predictor, const icl_shown_sequences *shown, double *outputs,
+                          icl_error *error) {
+    const text_settings *settings = predictor->settings;
+    const size_t outputs_of_window = shown->task->shape.scored * ICL_BYTES;
+
+    if (settings->rule == UNIFORM)
+        return predict_uniform(shown, outputs);
+    if (settings->rule == COUNTED)
+        ICL_CHECK(count_training(shown->task->state, error));
+    for (size_t i = 0; i < shown->count; i++)
+        ICL_CHECK((settings->rule == COUNTED ? predict_counted : predict_learned)(
+            shown, i, settings, outputs + i * outputs_of_window, error));
+    return ICL_OK;
+}
+
+/* Says of how many bytes the counts are, and what memory they take. */
+static void describe_counts(const icl_reference_predictor *predictor, const icl_task *task, char *text,
+                            size_t capacity) {
+    const text_state *state = task->state;
+
+    (void)predictor;
+    text[0] = '\0';
+    if (state->predictors.counts)
+        snprintf(text, capacity, "counts of %llu of %llu bytes, %zu strings in at most %zu MiB",
+                 (unsigned long long)state->predictors.counts->counted, (unsigned long long)state->training,
+                 state->predictors.counts->strings, ICL_MOST_STRINGS * ICL_BYTES_OF_A_STRING >> 20);
+}
+
+/* Says how many contexts the trees hold, of what was shown last. */
+static void describe_trees(const icl_reference_predictor *predictor, const icl_task *task, char *text,
+                           size_t capacity) {
+    const text_state *state = task->state;
+    const text_settings *settings = predictor->settings;
+    const icl_byte_trees *trees = state->predictors.learners[settings->learner].trees;
+
+    text[0] = '\0';
+    if (trees)
+        snprintf(text, capacity, "trees of contexts of up to %zu bytes, in at most %zu MiB%s", trees->depth,
+                 ICL_MOST_CONTEXTS * ICL_BYTES_OF_A_CONTEXT >> 20,
+                 trees->contexts + 1 < trees->most ? "" : ", which are full");
+}
+
+/* A byte has eight decisions, each of which adds at most a context of each length but 0. */
+static double bytes_of_trees(const icl_reference_predictor *predictor, const icl_task *task) {
+    const text_state *state = task->state;
+    const uint64_t shown =
+        state->facts.carries ? state->corpus->size - state->training - state->validation : task->shape.positions;
+    const double contexts = 256 + (double)shown * 8 * ICL_MOST_ORDER, most = (double)ICL_MOST_CONTEXTS;
+
+    (void)predictor;
+    return 2 * (contexts < most ? contexts : most) * (double)ICL_BYTES_OF_A_CONTEXT; /* also while they move */
+}
+
+/* Each byte of the training part ends at most seven new strings. */
+static double bytes_of_counts(const icl_reference_predictor *predictor, const icl_task *task) {
+    const text_state *state = task->state;
+    const double strings = (double)state->training * (ICL_MOST_ORDER + 1), most = (double)ICL_MOST_STRINGS;
+
+    (void)predictor;
+    return (strings < most ? strings : most) * (double)ICL_BYTES_OF_A_STRING;
+}
+
+static const text_settings uniform = {UNIFORM, 0, 0};
+static const text_settings counted[] = {{COUNTED, 0, 0}, {COUNTED, 1, 0}, {COUNTED, 2, 0}, {COUNTED, 3, 0},
+                                        {COUNTED, 4, 0}, {COUNTED, 5, 0}, {COUNTED, 6, 0}};
+static const text_settings learned[] = {{LEARNED, 0, 0}, {LEARNED, 1, 1}, {LEARNED, 2, 2}, {LEARNED, 3, 3}};
+static const text_settings weighted = {WEIGHTED, ICL_MOST_ORDER, LEARNERS - 1};
+
+/* Lists the reference predictors: uniform; bytes and ngram:1 … ngram:6, the interpolated n-grams of the training part,
+ * of order 0 to 6; context:0 … context:3, those that know nothing but the bytes before in the window, or in the whole
+ * part that the final table reads where the state is carried; ctw, Bayes over trees of contexts of up to ICL_MOST_ORDER
+ * bytes, which knows as much as those. */
+static const icl_reference_predictor *references(const icl_task *task) {
+    static const icl_reference_predictor rows[] = {
+        {.name = "uniform", .settings = &uniform, .predict = predict},
+        {.name = "bytes",
+         .settings = &counted[0],
+         .predict = predict,
+         .describe = describe_counts,
+         .bytes = bytes_of_counts},
+        {.name = "ngram:1",
+         .settings = &counted[1],
+         .predict = predict,
+         .describe = describe_counts,
+         .bytes = bytes_of_counts},
+        {.name = "ngram:2",
+         .settings = &counted[2],
+         .predict = predict,
+         .describe = describe_counts,
+         .bytes = bytes_of_counts},
+        {.name = "ngram:3",
+         .settings = &counted[3],
+         .predict = predict,
+         .describe = describe_counts,
+         .bytes = bytes_of_counts},
+        {.name = "ngram:4",
+         .settings = &counted[4],
+         .predict = predict,
+         .describe = describe_counts,
+         .bytes = bytes_of_counts},
+        {.name = "ngram:5",
+         .settings = &counted[5],
+         .predict = predict,
+         .describe = describe_counts,
+         .bytes = bytes_of_counts},
+        {.name = "ngram:6",
+         .settings = &counted[6],
+         .predict = predict,
+         .describe = describe_counts,
+         .bytes = bytes_of_counts},
+        {.name = "context:0", .settings = &learned[0], .predict = predict},
+        {.name = "context:1", .settings = &learned[1], .predict = predict},
+        {.name = "context:2", .settings = &learned[2], .predict = predict},
+        {.name = "context:3", .settings = &learned[3], .predict = predict},
+        {.name = "ctw", .settings = &weighted, .predict = predict, .describe = describe_trees, .bytes = bytes_of_trees},
+        {0}};
+
+    (void)task;
+    return rows;
+}
+
+/* ---- The family ---- */
+
+static void destroy(icl_task *task) {
+    text_state *text = task->state;
+
+    if (text) {
+        release_predictors(&text->predictors);
+        icl_corpus_close(&text->corpus);
+        icl_free(&text->file);
+    }
+    icl_free(&task->state);
+}
+
 const icl_task_family icl_text_family = {
     .name = "text",
     .create = create,
     .destroy = destroy,
     .batch_create = batch_create,
     .draw = draw_batch,
-    .references = icl_text_references,
+    .references = references,
 };

@@ -8,7 +8,6 @@
 #ifndef ICLAB_TRAIN_TRAINER_H
 #define ICLAB_TRAIN_TRAINER_H
 
-#include "core/safetensors.h"
 #include "core/threads.h"
 #include "iclab/ranks.h"
 #include "iclab/status.h"
@@ -182,19 +181,5 @@ icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double 
 
 /* Reads the gradient of the last step, before clipping by train.clip: icl_model_size numbers. */
 icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl_error *error);
-
-/* ---- Files (export.c) ---- */
-
-/* The beginning of a recipe whose task or model is the program's own; their names follow on the line. */
-#define ICL_OWN_PARTS "; trained by a program with its own "
-
-/* Writes the recipe for a run folder, freed with icl_free; it names a task and model of the program's own. */
-icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl_error *error);
-
-/* Reads the shape of a model's task from the metadata of its file: entries "shape.positions" = "21" and so on, as text.
- * *found: the file has such entries; then icl_task_shape_check accepts *shape. ICL_ERROR_INPUT names the file and the
- * entry. */
-icl_status icl_shape_metadata_read(const icl_safetensors *file, const char *path, bool *found, icl_task_shape *shape,
-                                   icl_error *error);
 
 #endif

@@ -23,13 +23,13 @@ LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 # measures.py counts these, and there may be so many of each. Whoever removes one lowers the bound; nobody raises it.
 # "measures.py SOURCE_FOLDER NAME" lists them.
 BOUNDS = {
-    "circles of calls": 2,
-    "files in circles of calls": 5,
+    "circles of calls": 1,
+    "files in circles of calls": 2,
     "repeated tags": 0,
-    "exports with one user": 304,
+    "exports with one user": 265,
     "unused exports": 0,
     "long headers": 7,
-    "unused recipe keys": 8,
+    "unused recipe keys": 0,
 }
 
 MOST_FILES_OF_AN_OP = 10

@@ -1,5 +1,5 @@
 /* Choosing bytes: the share of words of each, what the limits leave, and valid UTF-8. */
-#include "run/sampler.h"
+#include "run/writer.h"
 
 #include <math.h>
 #include <string.h>

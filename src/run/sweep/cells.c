@@ -1,4 +1,4 @@
-/* The cells of a sweep: which are finished, and how to finish the others together with other workers. */
+/* A sweep: its file, which of its cells are finished, and how to finish the others together with other workers. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -19,9 +19,54 @@
 #include "run/files.h"
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
+#include "run/sweep/grid.h"
 #include "run/sweep/sweep.h"
 #include "run/sweep/work.h"
 #include "train/settings.h"
+
+/* ---- The file of a sweep ---- */
+
+/* Reads the file as a recipe of another table of keys: [sweep] recipe, and every recipe key in [set] and in [grid]. */
+static icl_status read_file(const char *path, const icl_families *families, icl_grid_keys *keys, icl_recipe **file,
+                            icl_error *error) {
+    icl_recipe *known = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_with(families, &known, error));
+    ICL_TRY(icl_grid_keys_add(keys, &(icl_recipe_key){"sweep", "recipe", ICL_KEY_TEXT, "", 0, 0, NULL, ""}, error));
+    ICL_TRY(icl_grid_keys_add_recipe(keys, known, "set", error));
+    ICL_TRY(icl_grid_keys_add_recipe(keys, known, "grid", error));
+    ICL_TRY(icl_recipe_create(keys->rows, keys->count, file, error));
+    ICL_TRY(icl_recipe_load(*file, path, error));
+done:
+    icl_recipe_destroy(&known);
+    return status;
+}
+
+icl_status icl_sweep_load(const char *path, const icl_families *families, icl_sweep **sweep, icl_error *error) {
+    static const char *const set[] = {"set", NULL}, *const grid[] = {"grid", NULL};
+    icl_status status = ICL_OK;
+    icl_grid_keys keys = {0};
+    icl_recipe *file = NULL, *base = NULL;
+
+    ICL_TRY(read_file(path, families, &keys, &file, error));
+    const char *name = icl_recipe_text(file, "sweep", "recipe");
+    if (name[0] == '\0')
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "%s: no sweep.recipe: expected recipe = NAME, the recipe to sweep, in a section "
+                         "[sweep]",
+                         path));
+    ICL_TRY(icl_grid_load_recipe(path, name, families, &base, error));
+    ICL_TRY(icl_grid_set(file, "set", base, error));
+    status = icl_grid_read(&(icl_grid_source){path, file, grid, set, base, name}, sweep, error);
+done:
+    icl_recipe_destroy(&base);
+    icl_recipe_destroy(&file);
+    icl_grid_keys_release(&keys);
+    return status;
+}
+
+/* ---- Its cells ---- */
 
 /* Writes the path of a cell: folder/NAME. */
 static icl_status cell_path(const icl_sweep *sweep, const char *folder, size_t cell, char **path, icl_error *error) {

@@ -31,7 +31,7 @@
 /* A recipe with a grid of values. */
 typedef struct icl_sweep icl_sweep;
 
-/* ---- The grid (grid.c) ---- */
+/* ---- The file (cells.c) and its grid (grid.c) ---- */
 
 /* Reads a sweep's file, with the families of a program (NULL: none), which must outlive it. ICL_ERROR_INPUT names file,
  * line and what was expected: for keys that do not exist, empty lists, values that are listed twice or that the key
@@ -123,10 +123,6 @@ typedef struct icl_sweep_workers_params {
  * must have no device open and no threads. Passes a stop on. The first worker's failure becomes the call's, after the
  * others have finished what they can. */
 icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error);
-
-/* Finds what "auto" or any other spec means here, in a short-lived process: the device's own spec and kind. */
-icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
-                                    icl_device_kind *kind, icl_error *error);
 
 /* ---- The table (table.c) ---- */
 

@@ -12,7 +12,6 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "core/subprocess.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "run/sweep/sweep.h"
@@ -274,51 +273,4 @@ icl_status icl_workers_run(const icl_workers *params, icl_error *error) {
 done:
     icl_free(&pool.processes);
     return status;
-}
-
-typedef struct finding {
-    const icl_backend_params *params;
-    icl_status status;
-    icl_device_kind kind;
-    char spec[ICL_NAME_CAPACITY];
-    icl_error error;
-} finding;
-
-static void find_device(icl_subprocess *child, void *context) {
-    finding *found = context;
-    icl_backend *backend = NULL;
-
-    found->status = icl_backend_open(found->params, &backend, &found->error);
-    if (found->status == ICL_OK) {
-        const icl_capabilities *device = icl_backend_capabilities(backend);
-        found->kind = device->kind;
-        snprintf(found->spec, sizeof found->spec, "%s", device->spec);
-    }
-    icl_backend_close(&backend);
-    icl_subprocess_send(child, found);
-}
-
-static void take_finding(void *context, const void *message) {
-    memcpy(context, message, sizeof(finding));
-}
-
-icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
-                                    icl_device_kind *kind, icl_error *error) {
-    finding found = {.params = params};
-    icl_subprocess_outcome outcome;
-    const icl_subprocess_params child = {.title = "the choice of a device",
-                                         .size = sizeof found,
-                                         .work = find_device,
-                                         .hear = take_finding,
-                                         .context = &found};
-
-    ICL_CHECK(icl_subprocess_run(&child, &outcome, error));
-    if (outcome.end != ICL_SUBPROCESS_DONE)
-        return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that opened it %s",
-                        params->spec ? params->spec : "auto", outcome.words);
-    if (found.status != ICL_OK)
-        return icl_fail(error, found.status, "%s", found.error.message);
-    snprintf(spec, ICL_NAME_CAPACITY, "%s", found.spec);
-    *kind = found.kind;
-    return ICL_OK;
 }

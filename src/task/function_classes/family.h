@@ -67,13 +67,10 @@ typedef struct icl_function_classes {
     struct icl_class_references *references;
 } icl_function_classes;
 
-/* Writes function m < M of the pool, which depends on task.pool_seed and m only. */
+/* Writes function m < M of the pool, which depends on task.pool_seed and m only (function.c). */
 void icl_function_of_pool(const icl_function_classes *state, uint64_t m, double *function);
 
 /* Returns the reference predictors of the class (predictors.h): a table that ends with a row without a name. */
 const icl_reference_predictor *icl_class_references(const icl_task *task);
-
-/* Returns the layout of prompts; is_separate is true for task.layout = separate. */
-icl_prompt_layout icl_prompt_lay_out(const icl_prompt_law *law, bool is_separate);
 
 #endif

@@ -7,6 +7,7 @@
 #include "iclab/number.h"
 #include "task/draws.h"
 #include "task/function_classes/predictors.h"
+#include "task/streams.h"
 
 #define SQRT_1_3 0.57735026918962576451
 
@@ -252,6 +253,11 @@ void icl_function_draw(const icl_function_law *law, icl_random_key key, uint64_t
     } else {
         draw(law, law->kind, &stream, function);
     }
+}
+
+void icl_function_of_pool(const icl_function_classes *state, uint64_t m, double *function) {
+    icl_function_draw(&state->law, (icl_random_key){.seed = state->pool_key, .stream = ICL_CLASSES_POOL_STREAM}, m,
+                      function);
 }
 
 static double product(const double *w, const float *x, size_t d) {

@@ -71,10 +71,6 @@ bool icl_bayes_exists(const icl_function_classes *state, int only);
 /* The keys of the predictors that have some. */
 extern const icl_recipe_group icl_lasso_keys, icl_logistic_keys, icl_network_keys;
 
-/* Lists the predictors of the class in state->references; mean_square_noise is the mean of sigma^2. */
-icl_status icl_class_references_create(const icl_recipe *recipe, double mean_square_noise, icl_function_classes *state,
-                                       icl_error *error);
-
 /* ---- Noise levels ---- */
 
 /* Returns the number of levels of the law of sigma, for sequences of up to `labels` labels. */

@@ -5,7 +5,7 @@
  *
  * A table has T = task.n + task.unlabelled rows, 1 to task.d features in random columns, and c labelled rows, which
  * stand first: c = m + floor((n + 1 - m) u^2), m = task.least, u uniform. What makes its targets is chosen by the
- * weights task.gaussian_processes, networks, linear, trees and causal (generators.c); features.c has the rest.
+ * weights task.gaussian_processes, networks, linear, trees and causal; both are drawn as stated below.
  * Features and targets are shown as the labelled rows centre and scale them (guides.c). A row has p = D + 10 inputs,
  * or D + 2 with task.guides = false: D = task.d features, a prediction and a standard deviation of each guide, the
  * label, or 0, and whether the row has one.
@@ -22,6 +22,7 @@
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "numeric/parallel.h"
+#include "task/quantiles.h"
 #include "task/streams.h"
 #include "task/tables/tables.h"
 #include "task/task.h"
@@ -125,6 +126,409 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     return icl_batch_add_side(batch, ICL_SIDE_KERNEL, batch->scratch[KERNEL], error);
 }
 
+/* ---- Generators of targets ---- */
+
+/*
+ * Generators of the targets of a table, from features of mean 0 and variance 1. With r features in use:
+ *
+ *     Gaussian process   kernel exp(-1/2 sum_j (x_j - x'_j)^2 / l_j^2), l_j = r^(1/2) s exp(N(0, 1) / 2),
+ *                        log s uniform in (-0.9, 1.1)
+ *     network            2 to 4 layers of 4 to 64 units, tanh, ReLU or sine, weights N(0, g^2 / inputs), biases
+ *                        N(0, 1/4), g = 1.5 (ReLU), else uniform in (1, 3)
+ *     linear             weights of Student's law with two degrees of freedom
+ *     trees              the sum of 1 to 8 trees of depth 1 to 5 with leaves N(0, 1); each node compares a feature with
+ *                        its value in a random row
+ *     causal             a graph of r + 4 nodes or fewer: a node is N(0, 1), or a network's unit of 1 to 3 nodes before
+ *                        it plus noise; features and target are nodes in random order
+ */
+
+static uint32_t below(icl_words *words, uint32_t count) {
+    return (uint32_t)((uint64_t)icl_words_next(words) * count >> 32);
+}
+
+enum { LEAST_WIDTH = 4, MOST_WIDTH = 64, MOST_DEPTH = 5, MOST_TREES = 8, HIDDEN_NODES = 3, MOST_PARENTS = 3 };
+
+/* ---- Gaussian processes ---- */
+
+static void draw_gaussian_process(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count,
+                                  double *weights, double *values, double *work) {
+    const size_t n = table->rows, d = table->features;
+    const double base = 2 * icl_words_uniform(words) - 0.9;
+    double *normals = work + n * n;
+
+    for (size_t j = 0; j < count; j++)
+        weights[used[j]] = icl_exponential(-2 * base - icl_words_normal(words)) / (double)count;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < i; k++) {
+            double square = 0;
+            for (size_t j = 0; j < count; j++) {
+                const double step = table->x[i * d + used[j]] - table->x[k * d + used[j]];
+                square += weights[used[j]] * step * step;
+            }
+            work[i * n + k] = work[k * n + i] = icl_exponential(-0.5 * square);
+        }
+        work[i * n + i] = 1 + ICL_TABLE_JITTER;
+        normals[i] = icl_words_normal(words);
+    }
+    icl_table_factor(n, work, normals + n);
+    for (size_t i = 0; i < n; i++) {
+        values[i] = 0;
+        for (size_t k = 0; k <= i; k++)
+            values[i] += work[i * n + k] * normals[k];
+    }
+}
+
+/* ---- Networks ---- */
+
+typedef enum activation { TANH = 0, RELU, SINE, ACTIVATIONS } activation;
+
+/* Returns sin(x), to 1e-6 for |x| < 1e4: by the series of degree 17 in the remainder of x by 2 pi. */
+static double sine(double x) {
+    const double turn = 6.283185307179586, r = x - turn * floor(x / turn + 0.5), square = r * r;
+    double term = r, sum = r;
+
+    for (int i = 1; i <= 8; i++) {
+        term *= -square / (double)(2 * i * (2 * i + 1));
+        sum += term;
+    }
+    return sum;
+}
+
+static double activate(activation kind, double x) {
+    if (kind == RELU)
+        return x > 0 ? x : 0;
+    if (kind == SINE)
+        return sine(x);
+    const double power = icl_exponential(-2 * fabs(x)), size = (1 - power) / (1 + power);
+    return x < 0 ? -size : size;
+}
+
+static void draw_network(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count,
+                         double *values, double *work) {
+    const size_t n = table->rows, layers = 2 + below(words, 3), width = LEAST_WIDTH + below(words, MOST_WIDTH - 3);
+    const activation kind = (activation)below(words, ACTIVATIONS);
+    const double gain = kind == RELU ? 1.5 : 1 + 2 * icl_words_uniform(words);
+    double *in = work, *out = work + n * MOST_WIDTH, *weights = out + n * MOST_WIDTH;
+    size_t inputs = count;
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < count; j++)
+            in[i * MOST_WIDTH + j] = table->x[i * table->features + used[j]];
+    for (size_t layer = 0; layer < layers; layer++) {
+        const size_t outputs = layer + 1 < layers ? width : 1;
+        for (size_t unit = 0; unit < outputs; unit++) {
+            const double scale = gain / sqrt((double)inputs), bias = 0.5 * icl_words_normal(words);
+            for (size_t j = 0; j < inputs; j++)
+                weights[j] = scale * icl_words_normal(words);
+            for (size_t i = 0; i < n; i++) {
+                double sum = bias;
+                for (size_t j = 0; j < inputs; j++)
+                    sum += weights[j] * in[i * MOST_WIDTH + j];
+                out[i * MOST_WIDTH + unit] = layer + 1 < layers ? activate(kind, sum) : sum;
+            }
+        }
+        double *swapped = in;
+        in = out;
+        out = swapped;
+        inputs = outputs;
+    }
+    for (size_t i = 0; i < n; i++)
+        values[i] = in[i * MOST_WIDTH];
+}
+
+/* ---- Linear functions and trees ---- */
+
+/* Returns a number of Student's law with two degrees of freedom: N(0, 1) over the root of an exponential number. */
+static double draw_student(icl_words *words) {
+    const double normal = icl_words_normal(words);
+    return normal / sqrt((double)icl_exponential_from_word(icl_words_next(words)));
+}
+
+static void draw_linear(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count,
+                        double *values) {
+    for (size_t i = 0; i < table->rows; i++)
+        values[i] = 0;
+    for (size_t j = 0; j < count; j++) {
+        const double weight = draw_student(words);
+        for (size_t i = 0; i < table->rows; i++)
+            values[i] += weight * table->x[i * table->features + used[j]];
+    }
+}
+
+/* Adds one tree, whose nodes stand in the order of a heap: node k has the children 2 k + 1 and 2 k + 2. */
+static void add_tree(icl_words *words, const icl_drawn_table *table, const size_t *used, size_t count, double *values) {
+    const size_t depth = 1 + below(words, MOST_DEPTH), inner = ((size_t)1 << depth) - 1;
+    size_t feature[(1 << MOST_DEPTH) - 1];
+    double threshold[(1 << MOST_DEPTH) - 1], leaf[1 << MOST_DEPTH];
+
+    for (size_t k = 0; k < inner; k++) {
+        feature[k] = used[below(words, (uint32_t)count)];
+        threshold[k] = table->x[below(words, (uint32_t)table->rows) * table->features + feature[k]];
+    }
+    for (size_t k = 0; k <= inner; k++)
+        leaf[k] = icl_words_normal(words);
+    for (size_t i = 0; i < table->rows; i++) {
+        size_t k = 0;
+        while (k < inner)
+            k = 2 * k + (table->x[i * table->features + feature[k]] < threshold[k] ? 1 : 2);
+        values[i] += leaf[k - inner];
+    }
+}
+
+/* ---- Causal graphs ---- */
+
+/* Writes node `number` of nodes [rows][room]. The first one, and one in four of the others, has no parents. */
+static void draw_node(icl_words *words, size_t rows, size_t room, size_t number, double *nodes) {
+    const size_t parents = number == 0 || below(words, 4) == 0 ? 0 : 1 + below(words, MOST_PARENTS);
+    const activation kind = (activation)below(words, ACTIVATIONS + 1); /* the last one: none */
+    const double noise = parents == 0 ? 1 : 0.3 * icl_words_uniform(words), bias = 0.5 * icl_words_normal(words);
+    size_t parent[MOST_PARENTS];
+    double weight[MOST_PARENTS];
+
+    for (size_t k = 0; k < parents; k++) {
+        parent[k] = below(words, (uint32_t)number);
+        weight[k] = 1.5 * icl_words_normal(words);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        double sum = parents > 0 ? bias : 0;
+        for (size_t k = 0; k < parents; k++)
+            sum += weight[k] * nodes[i * room + parent[k]];
+        if (parents > 0 && kind < ACTIVATIONS)
+            sum = activate(kind, sum);
+        nodes[i * room + number] = sum + noise * icl_words_normal(words);
+    }
+}
+
+static void draw_causal(icl_words *words, const icl_drawn_table *table, double *values, double *work) {
+    const size_t rows = table->rows, d = table->features, nodes = d + 1 + below(words, HIDDEN_NODES + 1);
+    size_t order[ICL_TABLE_FEATURES + 1 + HIDDEN_NODES];
+
+    for (size_t k = 0; k < nodes; k++) {
+        draw_node(words, rows, nodes, k, work);
+        order[k] = k;
+    }
+    for (size_t k = 0; k <= d; k++) { /* Fisher-Yates */
+        const size_t place = k + below(words, (uint32_t)(nodes - k)), taken = order[place];
+        order[place] = order[k];
+        order[k] = taken;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < d; j++)
+            table->x[i * d + j] = work[i * nodes + order[j]];
+        values[i] = work[i * nodes + order[d]];
+    }
+}
+
+void icl_table_draw_function(icl_table_source source, icl_words *words, const icl_drawn_table *table,
+                             const size_t *used, size_t count, double *weights, double *values, double *work) {
+    size_t trees;
+
+    switch (source) {
+    case ICL_TABLE_GAUSSIAN_PROCESS:
+        draw_gaussian_process(words, table, used, count, weights, values, work);
+        return;
+    case ICL_TABLE_NETWORK:
+        draw_network(words, table, used, count, values, work);
+        return;
+    case ICL_TABLE_LINEAR:
+        draw_linear(words, table, used, count, values);
+        return;
+    case ICL_TABLE_TREES:
+        trees = 1 + below(words, MOST_TREES);
+        memset(values, 0, table->rows * sizeof *values);
+        while (trees-- > 0)
+            add_tree(words, table, used, count, values);
+        return;
+    case ICL_TABLE_CAUSAL:
+        draw_causal(words, table, values, work);
+        return;
+    case ICL_TABLE_SOURCES:
+        break;
+    }
+}
+
+/* ---- Drawing a table ---- */
+
+/*
+ * One table: its features, then a function of some of them, then noise.
+ *
+ * Rows of features are r F L + (1 - r^2)^(1/2) Z with Z, F and L of normal numbers, 1 to 3 factors F and r uniform in
+ * (0, 0.95) for half of the tables and 0 for the others; every fourth table has rows of Student's law with four
+ * degrees of freedom. Then a feature may become a copy of another one plus a little noise, be bent, or be made
+ * discrete: binary, whole, or a code of categories in random order. Features have mean 0 and variance 1 over the rows
+ * before a function sees them. Its values do, too, but those of a Gaussian process, which are drawn with variance 1.
+ *
+ * The noise has a standard deviation of exp(log(0.01) u), u uniform in (0, 1), of normal numbers or of Student's law
+ * with four degrees of freedom. Missing cells, up to 0.3 of all, are made last: the function saw what is missing.
+ */
+
+enum { FACTORS = 3, MOST_LEVELS = 8 };
+
+#define LOG_LEAST_NOISE (-4.605170185988091) /* log 0.01 */
+
+static bool happens(icl_words *words, double probability) {
+    return icl_words_uniform(words) < probability;
+}
+
+/* Returns a factor that makes a normal number one of Student's law with four degrees of freedom: (2 / (e + e'))^(1/2)
+ * of two exponential numbers. */
+static double draw_tail(icl_words *words) {
+    const double first = (double)icl_exponential_from_word(icl_words_next(words));
+    const double second = (double)icl_exponential_from_word(icl_words_next(words));
+    return sqrt(2 / (first + second));
+}
+
+/* Gives count values, a step apart, mean 0 and variance 1; values without variance become 0. */
+static void standardize(size_t count, size_t step, double *values) {
+    double sum = 0, square = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += values[i * step];
+    const double mean = sum / (double)count;
+    for (size_t i = 0; i < count; i++)
+        square += (values[i * step] - mean) * (values[i * step] - mean);
+    const double deviation = sqrt(square / (double)count);
+    for (size_t i = 0; i < count; i++)
+        values[i * step] = deviation > 1e-9 ? (values[i * step] - mean) / deviation : 0;
+}
+
+/* ---- Features ---- */
+
+static void draw_rows(icl_words *words, const icl_drawn_table *table) {
+    const size_t d = table->features;
+    const double share = happens(words, 0.5) ? 0.95 * icl_words_uniform(words) : 0, rest = sqrt(1 - share * share);
+    const bool has_tails = happens(words, 0.25);
+    const size_t factors = 1 + below(words, FACTORS);
+    double loads[FACTORS][ICL_TABLE_FEATURES], factor[FACTORS];
+
+    for (size_t k = 0; k < factors; k++)
+        for (size_t j = 0; j < d; j++)
+            loads[k][j] = icl_words_normal(words);
+    for (size_t i = 0; i < table->rows; i++) {
+        const double size = has_tails ? draw_tail(words) : 1;
+        for (size_t k = 0; k < factors; k++)
+            factor[k] = icl_words_normal(words);
+        for (size_t j = 0; j < d; j++) {
+            double sum = rest * icl_words_normal(words);
+            for (size_t k = 0; k < factors; k++)
+                sum += share / sqrt((double)factors) * factor[k] * loads[k][j];
+            table->x[i * d + j] = size * sum;
+        }
+    }
+}
+
+/* Bends values monotonically: by exp, by cubes, or towards -1 and 1. */
+static void bend(icl_words *words, size_t count, size_t step, double *values) {
+    const uint32_t kind = below(words, 3);
+    const double strength = 0.3 + 1.2 * icl_words_uniform(words);
+
+    for (size_t i = 0; i < count; i++) {
+        double *x = &values[i * step];
+        if (kind == 0)
+            *x = icl_exponential(fmin(strength * *x, 20));
+        else if (kind == 1)
+            *x += strength * *x * *x * *x;
+        else
+            *x = *x / (1 + strength * fabs(*x));
+    }
+}
+
+/* Rounds values to 2 to 8 levels, which for categories have codes in random order. */
+static void make_discrete(icl_words *words, size_t count, size_t step, double *values) {
+    const uint32_t levels = 2 + below(words, MOST_LEVELS - 1);
+    const bool is_category = happens(words, 0.5);
+    const double offset = icl_words_uniform(words), width = 4.0 / (double)levels;
+    double code[MOST_LEVELS];
+
+    for (uint32_t k = 0; k < levels; k++)
+        code[k] = (double)k;
+    for (uint32_t k = 0; is_category && k + 1 < levels; k++) { /* Fisher-Yates */
+        const uint32_t place = k + below(words, levels - k);
+        const double taken = code[place];
+        code[place] = code[k];
+        code[k] = taken;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const double level = floor((values[i * step] + 2) / width + offset - 0.5);
+        values[i * step] = code[(size_t)fmin(fmax(level, 0), (double)levels - 1)];
+    }
+}
+
+static void shape_features(icl_words *words, const icl_table_habits *habits, const icl_drawn_table *table) {
+    const size_t d = table->features, n = table->rows;
+
+    for (size_t j = 0; j < d; j++) {
+        double *column = table->x + j;
+        const bool is_copy = happens(words, 0.05) && j > 0;
+        const size_t other = is_copy ? below(words, (uint32_t)j) : 0;
+        for (size_t i = 0; is_copy && i < n; i++)
+            column[i * d] = table->x[i * d + other] + 0.1 * icl_words_normal(words);
+        standardize(n, d, column);
+        if (happens(words, habits->warped))
+            bend(words, n, d, column);
+        standardize(n, d, column);
+        if (happens(words, habits->discrete))
+            make_discrete(words, n, d, column);
+        standardize(n, d, column);
+    }
+}
+
+/* Chooses the features that a function sees, at least one. Returns their number. */
+static size_t choose_used(icl_words *words, const icl_table_habits *habits, size_t features, size_t *used) {
+    const size_t last = below(words, (uint32_t)features);
+    size_t count = 0;
+
+    for (size_t j = 0; j < features; j++)
+        if (!happens(words, habits->unused))
+            used[count++] = j;
+    if (count == 0)
+        used[count++] = last;
+    return count;
+}
+
+/* ---- The table ---- */
+
+static void add_noise(icl_words *words, const icl_table_habits *habits, icl_drawn_table *table) {
+    const double deviation = icl_exponential(LOG_LEAST_NOISE * icl_words_uniform(words));
+    const bool has_tails = happens(words, habits->tails);
+
+    table->noise_variance = deviation * deviation + ICL_TABLE_JITTER;
+    for (size_t i = 0; i < table->rows; i++)
+        table->targets[i] += deviation * icl_words_normal(words) * (has_tails ? draw_tail(words) : 1);
+}
+
+static void hide_cells(icl_words *words, const icl_table_habits *habits, const icl_drawn_table *table) {
+    if (!happens(words, habits->missing))
+        return;
+    const double share = 0.3 * icl_words_uniform(words);
+    for (size_t i = 0; i < table->rows * table->features; i++)
+        if (happens(words, share))
+            table->x[i] = (double)NAN;
+}
+
+/* Draws table->x and targets for the number of rows and features that it holds. */
+static void draw_table(icl_table_source source, const icl_table_habits *habits, icl_words *words,
+                       icl_drawn_table *table, double *work) {
+    size_t used[ICL_TABLE_FEATURES];
+
+    for (size_t j = 0; j < table->features; j++)
+        table->weights[j] = 0;
+    if (source == ICL_TABLE_CAUSAL)
+        icl_table_draw_function(source, words, table, NULL, 0, NULL, table->targets, work);
+    else
+        draw_rows(words, table);
+    shape_features(words, habits, table);
+    const size_t count = choose_used(words, habits, table->features, used);
+    if (source != ICL_TABLE_CAUSAL)
+        icl_table_draw_function(source, words, table, used, count, table->weights, table->targets, work);
+    if (source != ICL_TABLE_GAUSSIAN_PROCESS)
+        standardize(table->rows, 1, table->targets);
+    add_noise(words, habits, table);
+    if (happens(words, habits->warped / 2))
+        bend(words, table->rows, 1, table->targets);
+    hide_cells(words, habits, table);
+}
+
 /* ---- Batches ---- */
 
 /* A batch, its stream, and for each thread the doubles that a table and its guides take. */
@@ -215,7 +619,7 @@ static void draw_one(void *context, size_t index, size_t thread) {
     icl_table_scale scale;
 
     draw_places(&words, state->d, features, places);
-    icl_table_draw(source, &state->habits, &words, &table, work);
+    draw_table(source, &state->habits, &words, &table, work);
     const icl_table_shown shown = {rows, labelled, features, x, targets, places};
     icl_table_show(state->view, &shown, &scale, work, picture->out->inputs + index * rows * p);
     write_scores(picture, index, labelled, &table, &scale);

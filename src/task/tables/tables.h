@@ -13,7 +13,7 @@
 #include "iclab/buckets.h"
 #include "task/draws.h"
 
-/* ---- Drawing (features.c, generators.c) ---- */
+/* ---- Drawing (family.c) ---- */
 
 /* The most features of a table. */
 #define ICL_TABLE_FEATURES ((size_t)64)
@@ -51,10 +51,6 @@ typedef struct icl_drawn_table {
 static inline size_t icl_table_draw_work(size_t rows) {
     return rows * (rows + 2 + 2 * ICL_TABLE_FEATURES) + ICL_TABLE_FEATURES;
 }
-
-/* Draws table->x and targets for the number of rows and features that it holds. */
-void icl_table_draw(icl_table_source source, const icl_table_habits *habits, icl_words *words, icl_drawn_table *table,
-                    double *work);
 
 /* Writes values [rows] of a function of the features `used` [count] of x [rows][features], which have mean 0 and
  * variance 1; for a Gaussian process also weights [features], of which the others stay as they are. A causal graph

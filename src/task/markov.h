@@ -1,10 +1,21 @@
-/* The state of task.family = markov, which its predictors read. */
-#ifndef ICLAB_TASK_MARKOV_FAMILY_H
-#define ICLAB_TASK_MARKOV_FAMILY_H
+/* The state of task.family = markov. */
+#ifndef ICLAB_TASK_MARKOV_H
+#define ICLAB_TASK_MARKOV_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "iclab/kinds.h"
 #include "iclab/reference_predictor.h"
-#include "task/markov/chain.h"
+
+/* The law of chains. One of states == 0 has a table [k^m][k]: row c holds the probabilities of the next symbol behind
+ * the last m symbols x_1 … x_m, c = x_1 k^(m-1) + … + x_m. A hidden one has [H][H] probabilities of the next state and
+ * behind them [H][k] of the symbol in a state. */
+typedef struct icl_chain_law {
+    size_t symbols, order, states; /* k, m, H */
+    size_t contexts;               /* k^m; 1 if states are hidden */
+    size_t size;                   /* numbers of a table */
+} icl_chain_law;
 
 /* An n-gram: the counts behind the last `depth` symbols, with so many added to each. */
 typedef struct icl_gram {
@@ -25,14 +36,5 @@ typedef struct icl_markov {
     icl_gram grams[ICL_MARKOV_GRAMS];
     icl_reference_predictor references[ICL_MARKOV_REFERENCES];
 } icl_markov;
-
-/* Reads a pool of chains from a text file into state->chains, which the caller frees. A line is a row of probabilities
- * with commas or spaces between them: law->contexts rows of k for each chain, or the H rows of H of its states and the
- * H rows of k of their symbols. Empty lines and those that begin with # do not count. At most `most` numbers.
- * ICL_ERROR_IO if it cannot be read, ICL_ERROR_INPUT if it holds anything else. */
-icl_status icl_markov_read_chains(const char *path, icl_markov *state, size_t most, icl_error *error);
-
-/* Fills in the reference predictors of the law, alpha and pool. */
-void icl_markov_list_references(icl_markov *state);
 
 #endif
