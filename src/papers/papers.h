@@ -60,7 +60,7 @@
         STUDY(markov_phases) STUDY(markov_diversity) \
     PAPER("Akyurek, Schuurmans, Andreas, Ma, Zhou 2022, \"What learning algorithm is in-context learning? " \
           "Investigations with linear models\" (arXiv 2211.15661)") \
-        STUDY(algorithms_distance) \
+        STUDY(algorithms_distance) STUDY(algorithms_probes) \
     PAPER("von Oswald et al. 2023, \"Uncovering mesa-optimization algorithms in Transformers\" (arXiv " \
           "2309.05858)") \
         STUDY(mesa_linear) STUDY(mesa_layer) STUDY(mesa_depth) \
