@@ -89,7 +89,7 @@
           "classification task\" (arXiv 2312.03002)") \
         STUDY(classification_burstiness) \
     PAPER("Razzhigaev et al. 2024, \"Your Transformer is Secretly Linear\" (arXiv 2405.12250)") \
-        STUDY(linearity_score) \
+        STUDY(linearity_score) STUDY(linearity_replaced) \
     PAPER("Nguyen et al. 2022, \"Momentum Transformer\" (arXiv 2208.00579)") \
         STUDY(momentum_recurrence) \
     PAPER("Kasai et al. 2021, \"Finetuning Pretrained Transformers into RNNs\" (arXiv 2103.13076)") \
