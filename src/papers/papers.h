@@ -63,7 +63,7 @@
         STUDY(algorithms_distance) STUDY(algorithms_probes) \
     PAPER("von Oswald et al. 2023, \"Uncovering mesa-optimization algorithms in Transformers\" (arXiv " \
           "2309.05858)") \
-        STUDY(mesa_linear) STUDY(mesa_layer) STUDY(mesa_depth) \
+        STUDY(mesa_linear) STUDY(mesa_layer) STUDY(mesa_depth) STUDY(mesa_partial) STUDY(mesa_fewshot) \
     PAPER("Grazzi et al. 2024, \"Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues\" " \
           "(arXiv 2411.12537), and Siems et al. 2025, \"DeltaProduct\" (arXiv 2502.10297)") \
         STUDY(state_parity) STUDY(state_words) \
