@@ -27,7 +27,7 @@
           "linear attention\" (arXiv 2405.11751)") \
         STUDY(asymptotic_linear) \
     PAPER("von Oswald et al. 2022, \"Transformers learn in-context by gradient descent\" (arXiv 2212.07677)") \
-        STUDY(gd_construction) STUDY(gd_trained) STUDY(gd_recurrent) \
+        STUDY(gd_construction) STUDY(gd_trained) STUDY(gd_recurrent) STUDY(gd_separate) \
     PAPER("Gatmiry, Saunshi, Reddi, Jegelka, Kumar 2024, \"Can Looped Transformers Learn to Implement " \
           "Multi-step Gradient Descent for In-context Learning?\" (arXiv 2410.08292)") \
         STUDY(looped_exact) \
