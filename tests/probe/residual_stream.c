@@ -195,7 +195,7 @@ static void test_replaced(tap_run *tap, icl_backend *backend) {
     fixture_open(&f, backend, &is);
     run.f = &f;
     if (tap_status(tap, icl_watched_run(f.model, backend, f.parameters, f.inputs, &watch, compare_turned, &error),
-                   &error, "a stage times %g", TURN)) {
+                   &error, "a stage that is replaced")) {
         tap_ok(tap, run.worst < 1e-5, "the stages behind it: %.2g from plain loops", run.worst);
         tap_ok(tap, run.apart < 1e-5, "outputs at all positions: %.2g from the readout", run.apart);
     }

@@ -35,7 +35,7 @@ static const struct {
 } kinds[KINDS] = {
     {"linear by construction", "mesa",
      "task.constructed=false model.mixer=softmax model.window=1 model.layers=4 model.width=32 model.heads=4 "
-     "train.steps=20"},
+     "model.output_norm=rms train.steps=20"},
     {"dynamics", "mesa",
      "task.constructed=false model.mixer=softmax model.layers=4 model.width=64 model.heads=4 model.positions=learned "
      "model.norm=rms model.feed_forward=gelu model.output_norm=rms train.schedule=constant"},
