@@ -36,8 +36,8 @@ static const struct {
     size_t dimension, pairs, layers, hidden, fitted;
     const char *settings;
 } budgets[ICL_SCALES] = {
-    {2, 4, 2, 32, 1024, "task.d=2 task.n=4 model.layers=2 model.width=16 train.warmup=20 train.steps=200"},
-    {4, 8, 4, 256, 8192, "task.d=4 task.n=8 model.layers=4 train.warmup=500 train.steps=5000"},
+    {2, 4, 2, 16, 512, "task.d=2 task.n=4 model.layers=2 model.width=16 train.warmup=20 train.steps=60"},
+    {4, 8, 4, 128, 4096, "task.d=4 task.n=8 model.layers=4 model.width=32 train.warmup=300 train.steps=4000"},
     {4, 8, 16, 512, 8192,
      "task.d=4 task.n=8 model.layers=16 model.width=512 model.heads=4 train.learning_rate=0.0001 train.schedule=cosine "
      "train.warmup=100000 train.steps=500000"},

@@ -23,8 +23,8 @@
 #include "probe/affine.h"
 #include "probe/linearity.h"
 
-/* Sequences that maps are fitted to; those of losses, and how many of these run at a time. */
-enum { LAYERS = 4, FITTED = 256, SEQUENCES = 512, PIECE = 64 };
+/* Sequences that run at a time for losses. */
+enum { LAYERS = 4, PIECE = 64, MOST_PIECES = 8 };
 
 /* ---- Cells ---- */
 
@@ -37,15 +37,17 @@ static const struct {
      "task.constructed=false model.mixer=softmax model.window=1 model.layers=4 model.width=32 model.heads=4 "
      "model.output_norm=rms train.steps=20"},
     {"dynamics", "mesa",
-     "task.constructed=false model.mixer=softmax model.layers=4 model.width=64 model.heads=4 model.positions=learned "
+     "task.constructed=false model.mixer=softmax model.layers=4 model.width=32 model.heads=4 model.positions=learned "
      "model.norm=rms model.feed_forward=gelu model.output_norm=rms train.schedule=constant"},
-    {"functions", "garg", "model.layers=4"},
+    {"functions", "garg", "model.layers=4 model.width=32 train.warmup=300"},
 };
 
-/* Steps of training by kind; 0: the kind's own. */
+/* Steps of training by kind, 0: the kind's own; sequences that maps are fitted to, and pieces of others for losses. */
 static const struct {
-    size_t kinds, seeds, steps[KINDS];
-} budgets[ICL_SCALES] = {{2, 1, {0, 40}}, {KINDS, 2, {0, 2000, 4000}}, {KINDS, 5, {0, 20000, 50000}}};
+    size_t kinds, seeds, steps[KINDS], fitted, pieces;
+} budgets[ICL_SCALES] = {{2, 1, {0, 20}, 32, 1},
+                         {KINDS, 1, {0, 1000, 4000}, 256, MOST_PIECES},
+                         {KINDS, 5, {0, 20000, 50000}, 256, MOST_PIECES}};
 
 static void plan(icl_study *study) {
     for (size_t kind = 0; kind < budgets[study->scale].kinds; kind++)
@@ -138,12 +140,14 @@ static icl_status put_map(replacing *run, size_t layer, size_t width, const doub
 
 /* The sequences that losses are measured on, a piece at a time. */
 typedef struct pieces {
-    icl_batch batches[SEQUENCES / PIECE];
-    float *targets[SEQUENCES / PIECE], *weights[SEQUENCES / PIECE]; /* [PIECE][S][q]; [PIECE][S], or NULL: all 1 */
+    size_t count; /* of sequences */
+    icl_batch batches[MOST_PIECES];
+    float *targets[MOST_PIECES], *weights[MOST_PIECES]; /* [PIECE][S][q]; [PIECE][S], or NULL: all 1 */
 } pieces;
 
 static icl_status draw_pieces(const icl_study *study, const icl_task *task, pieces *all, icl_error *error) {
-    for (size_t i = 0; i < SEQUENCES / PIECE; i++) {
+    all->count = budgets[study->scale].pieces * PIECE;
+    for (size_t i = 0; i < all->count / PIECE; i++) {
         ICL_CHECK(icl_study_batch(study, task, PIECE, 0, 1 + i, &all->batches[i], error));
         ICL_CHECK(icl_study_read(study, all->batches[i].targets, &all->targets[i], error));
         if (all->batches[i].weights.buffer)
@@ -178,15 +182,15 @@ static double loss_at(const pieces *all, size_t index, const float *outputs) {
 }
 
 static void measure_zero(const pieces *all, double *losses) {
-    for (size_t i = 0; i < SEQUENCES; i++)
+    for (size_t i = 0; i < all->count; i++)
         losses[i] = loss_at(all, i, NULL);
 }
 
-/* Fills losses [SEQUENCES] of the model with the replaced blocks. */
+/* Fills losses [count] of the model with the replaced blocks. */
 static icl_status measure_losses(replacing *run, const pieces *all, double *losses, icl_error *error) {
     const icl_sequence_watch watch = {.stage = replace_stage, .outputs = keep_outputs, .user = run};
 
-    for (size_t i = 0; i < SEQUENCES; i++) {
+    for (size_t i = 0; i < all->count; i++) {
         if (i % PIECE == 0) {
             ICL_CHECK(icl_reproduce_poll(run->study->run, error));
             ICL_CHECK(icl_watched_run(run->model, run->study->run->params->backend, run->parameters,
@@ -199,34 +203,37 @@ static icl_status measure_losses(replacing *run, const pieces *all, double *loss
 
 /* ---- Measuring ---- */
 
-/* Losses [SEQUENCES] of the same sequences, and room for as many. */
+/* Losses [count] of the same sequences, and room for as many. */
 typedef struct losses {
+    size_t count;
     double *whole, *zero;           /* of the model, and of the prediction 0 */
     double *mapped[LAYERS], *other; /* with one map, and with other replacements */
     double *room;
 } losses;
 
 static icl_status allocate_losses(const icl_study *study, losses *all, icl_error *error) {
+    const size_t count = budgets[study->scale].pieces * PIECE;
     double *at = NULL;
 
-    ICL_CHECK(icl_study_room(study, LAYERS + 4, SEQUENCES * sizeof *at, &at, error));
+    ICL_CHECK(icl_study_room(study, LAYERS + 4, count * sizeof *at, &at, error));
+    all->count = count;
     all->whole = at;
-    all->zero = at + SEQUENCES;
-    all->other = at + 2 * SEQUENCES;
-    all->room = at + 3 * SEQUENCES;
+    all->zero = at + count;
+    all->other = at + 2 * count;
+    all->room = at + 3 * count;
     for (size_t i = 0; i < LAYERS; i++)
-        all->mapped[i] = at + (4 + i) * SEQUENCES;
+        all->mapped[i] = at + (4 + i) * count;
     return ICL_OK;
 }
 
 /* Returns the share of what the model has learned that lies between losses; its standard error is that of the ratio. */
 static icl_number share_between(const losses *all, const double *with, const double *without) {
-    const double learned = icl_mean(all->zero, SEQUENCES) - icl_mean(all->whole, SEQUENCES);
-    const double share = (icl_mean(with, SEQUENCES) - icl_mean(without, SEQUENCES)) / learned;
+    const double learned = icl_mean(all->zero, all->count) - icl_mean(all->whole, all->count);
+    const double share = (icl_mean(with, all->count) - icl_mean(without, all->count)) / learned;
 
-    for (size_t i = 0; i < SEQUENCES; i++)
+    for (size_t i = 0; i < all->count; i++)
         all->room[i] = with[i] - without[i] - share * (all->zero[i] - all->whole[i]);
-    return (icl_number){share, icl_standard_error(all->room, SEQUENCES) / fabs(learned)};
+    return (icl_number){share, icl_standard_error(all->room, all->count) / fabs(learned)};
 }
 
 /* Fits the maps of all blocks [LAYERS][width + 1][width], and scores the blocks. */
@@ -235,7 +242,7 @@ static icl_status fit_maps(replacing *run, const icl_task *task, double **maps, 
     icl_batch batch;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_batch(run->study, task, FITTED, 0, 0, &batch, error));
+    ICL_TRY(icl_study_batch(run->study, task, budgets[run->study->scale].fitted, 0, 0, &batch, error));
     ICL_TRY(icl_residual_stream_read(run->model, run->study->run->params->backend, run->parameters, batch.inputs,
                                      &stream, error));
     const size_t width = stream.width, size = (width + 1) * width;
@@ -325,8 +332,8 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     ICL_TRY(draw_pieces(study, task, &drawn, error));
     ICL_TRY(measure_losses(&run, &drawn, all.whole, error));
     measure_zero(&drawn, all.zero);
-    numbers[WHOLE] = (icl_number){icl_mean(all.whole, SEQUENCES), icl_standard_error(all.whole, SEQUENCES)};
-    numbers[ZERO] = (icl_number){icl_mean(all.zero, SEQUENCES), icl_standard_error(all.zero, SEQUENCES)};
+    numbers[WHOLE] = (icl_number){icl_mean(all.whole, all.count), icl_standard_error(all.whole, all.count)};
+    numbers[ZERO] = (icl_number){icl_mean(all.zero, all.count), icl_standard_error(all.zero, all.count)};
     ICL_TRY(fit_maps(&run, task, &maps, numbers, error));
     ICL_TRY(measure_maps(&run, &drawn, &all, numbers, error));
     ICL_TRY(measure_removed(&run, &drawn, &all, maps, numbers, error));

@@ -208,7 +208,7 @@ static icl_number mean_of(const comparison *all, const double *squares, const do
 
 static const struct {
     size_t steps, batch, sequences, seeds;
-} budgets[ICL_SCALES] = {{30, 16, 512, 1}, {3000, 64, 4096, 2}, {20000, 64, 32768, 5}};
+} budgets[ICL_SCALES] = {{30, 16, 512, 1}, {2000, 32, 4096, 2}, {20000, 64, 32768, 5}};
 
 static void add_cells(icl_study *study, const char *name, const char *settings) {
     for (size_t i = 0; i < budgets[study->scale].seeds; i++)
