@@ -31,15 +31,15 @@ enum { LAYERS = 4, PIECE = 64, MOST_PIECES = 8 };
 enum { BY_CONSTRUCTION = 0, DYNAMICS, FUNCTIONS, KINDS };
 
 static const struct {
-    const char *name, *recipe, *settings;
+    const char *name, *folder, *recipe, *settings;
 } kinds[KINDS] = {
-    {"linear by construction", "mesa",
+    {"linear by construction", "linear", "mesa",
      "task.constructed=false model.mixer=softmax model.window=1 model.layers=4 model.width=32 model.heads=4 "
      "model.output_norm=rms train.steps=20"},
-    {"dynamics", "mesa",
+    {"dynamics", "dynamics", "mesa",
      "task.constructed=false model.mixer=softmax model.layers=4 model.width=32 model.heads=4 model.positions=learned "
      "model.norm=rms model.feed_forward=gelu model.output_norm=rms train.schedule=constant"},
-    {"functions", "garg", "model.layers=4 model.width=32 train.warmup=300"},
+    {"functions", "functions", "garg", "model.layers=4 model.width=32 train.warmup=300"},
 };
 
 /* Steps of training by kind, 0: the kind's own; sequences that maps are fitted to, and pieces of others for losses. */
@@ -54,7 +54,7 @@ static void plan(icl_study *study) {
         for (size_t i = 0; i < (kind == BY_CONSTRUCTION ? 1 : budgets[study->scale].seeds); i++) {
             const size_t steps = budgets[study->scale].steps[kind];
             ICL_ADD_CELL(study, .name = kinds[kind].name, .recipe = kinds[kind].recipe, .at = {kind},
-                         .seed = icl_study_seed(study, i),
+                         .seed = icl_study_seed(study, i), .folder = ICL_PHRASE("%s-%zu", kinds[kind].folder, i + 1),
                          .settings = {kinds[kind].settings,
                                       steps > 0 ? ICL_PHRASE("train.steps=%zu eval.every=0", steps) : "eval.every=0"});
         }

@@ -214,7 +214,7 @@ static void add_cells(icl_study *study, const char *name, const char *settings) 
     for (size_t i = 0; i < budgets[study->scale].seeds; i++)
         ICL_ADD_CELL(
             study, .name = ICL_PHRASE("%s, training %zu", name, i + 1), .group = name, .recipe = "mesa",
-            .seed = icl_study_seed(study, i), .at = {i},
+            .seed = icl_study_seed(study, i), .folder = ICL_PHRASE("training-%zu", i + 1), .at = {i},
             .settings = {BOUND_MODEL, settings,
                          ICL_PHRASE("train.steps=%zu train.batch=%zu eval.sequences=%zu", budgets[study->scale].steps,
                                     budgets[study->scale].batch, budgets[study->scale].sequences)});
