@@ -173,6 +173,17 @@ icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t s
     return ICL_OK;
 }
 
+icl_status icl_study_put_parameters(const icl_study *study, icl_trainer *trainer, icl_tensor *parameters,
+                                    icl_error *error) {
+    const size_t size = icl_model_size(icl_trainer_model(trainer));
+    float *values = NULL;
+
+    *parameters = (icl_tensor){0};
+    ICL_CHECK(icl_study_parameters(study, trainer, &values, error));
+    ICL_CHECK(icl_tensor_create(study->run->params->backend, 1, &size, parameters, error));
+    return icl_tensor_write(*parameters, values, error);
+}
+
 /* ---- Layers that descend ---- */
 
 /* Free layers grow from two layers, which keeps them from the saddles at which two layers are equal. */

@@ -41,6 +41,11 @@ icl_status icl_reproduce_losses_as(const icl_reproducing *run, const icl_recipe 
 icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t sequences, icl_number *loss,
                           icl_error *error);
 
+/* Puts the parameters of the trainer's model into a tensor on the study's backend, for probes. Release it in any
+ * case. */
+icl_status icl_study_put_parameters(const icl_study *study, icl_trainer *trainer, icl_tensor *parameters,
+                                    icl_error *error);
+
 /* ---- Layers that descend ---- */
 
 /*

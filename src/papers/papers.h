@@ -27,7 +27,7 @@
           "linear attention\" (arXiv 2405.11751)") \
         STUDY(asymptotic_linear) \
     PAPER("von Oswald et al. 2022, \"Transformers learn in-context by gradient descent\" (arXiv 2212.07677)") \
-        STUDY(gd_construction) STUDY(gd_trained) STUDY(gd_recurrent) \
+        STUDY(gd_construction) STUDY(gd_trained) STUDY(gd_recurrent) STUDY(gd_separate) \
     PAPER("Gatmiry, Saunshi, Reddi, Jegelka, Kumar 2024, \"Can Looped Transformers Learn to Implement " \
           "Multi-step Gradient Descent for In-context Learning?\" (arXiv 2410.08292)") \
         STUDY(looped_exact) \
@@ -60,10 +60,10 @@
         STUDY(markov_phases) STUDY(markov_diversity) \
     PAPER("Akyurek, Schuurmans, Andreas, Ma, Zhou 2022, \"What learning algorithm is in-context learning? " \
           "Investigations with linear models\" (arXiv 2211.15661)") \
-        STUDY(algorithms_distance) \
+        STUDY(algorithms_distance) STUDY(algorithms_probes) \
     PAPER("von Oswald et al. 2023, \"Uncovering mesa-optimization algorithms in Transformers\" (arXiv " \
           "2309.05858)") \
-        STUDY(mesa_linear) STUDY(mesa_layer) STUDY(mesa_depth) \
+        STUDY(mesa_linear) STUDY(mesa_layer) STUDY(mesa_depth) STUDY(mesa_partial) STUDY(mesa_fewshot) \
     PAPER("Grazzi et al. 2024, \"Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues\" " \
           "(arXiv 2411.12537), and Siems et al. 2025, \"DeltaProduct\" (arXiv 2502.10297)") \
         STUDY(state_parity) STUDY(state_words) \
@@ -89,7 +89,7 @@
           "classification task\" (arXiv 2312.03002)") \
         STUDY(classification_burstiness) \
     PAPER("Razzhigaev et al. 2024, \"Your Transformer is Secretly Linear\" (arXiv 2405.12250)") \
-        STUDY(linearity_score) \
+        STUDY(linearity_score) STUDY(linearity_replaced) \
     PAPER("Nguyen et al. 2022, \"Momentum Transformer\" (arXiv 2208.00579)") \
         STUDY(momentum_recurrence) \
     PAPER("Kasai et al. 2021, \"Finetuning Pretrained Transformers into RNNs\" (arXiv 2103.13076)") \

@@ -165,16 +165,18 @@ typedef struct stage_watcher {
     icl_error *error;
 } stage_watcher;
 
-static void see_stage(void *user, size_t stage, icl_variable z) {
+static icl_variable see_stage(void *user, const icl_sequence_pass *pass, size_t stage, icl_variable z) {
     stage_watcher *w = user;
 
+    (void)pass;
     if (w->status == ICL_OK)
         w->status =
             icl_grow(&w->stages, stage, &w->capacity, sizeof *w->stages, "stages of a residual stream", w->error);
     if (w->status != ICL_OK)
-        return;
+        return z;
     w->stages[stage] = z;
     w->count = stage + 1;
+    return z;
 }
 
 static icl_status read_stages(void *user, const icl_tape *tape, icl_error *error) {

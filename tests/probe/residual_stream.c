@@ -1,10 +1,13 @@
 /* Tests the residual stream of a model of two blocks and two loops against plain loops over its tokens in double, at
- * all positions, though few are scored; and a model that has none. */
+ * all positions, though few are scored; the same with one stage replaced by another stream; the outputs that a watch
+ * sees; and a model that has no stream. */
 #include "probe/activations.h"
 
 #include "../model/sequence/fixture.h"
 
-enum { T = 9, B = 3, WIDTH = 6, M = 3, HIDDEN = 5, INPUTS = 4, LAYERS = 2, STAGES = 1 + 2 * LAYERS };
+enum { T = 9, B = 3, WIDTH = 6, M = 3, HIDDEN = 5, INPUTS = 4, LAYERS = 2, STAGES = 1 + 2 * LAYERS, TURNED = 2 };
+
+#define TURN (-.5) /* the factor of the stage that is replaced */
 
 static const setting is = {
     "heads=1 key_width=3 value_width=3 loops=2 mixer=softmax norm=none feed_forward=relu feed_forward_factor=0.8 "
@@ -14,6 +17,7 @@ static const setting is = {
 
 typedef struct plain {
     const fixture *f;
+    double turn; /* the factor of stage TURNED */
     const float *values;
     double e[T][WIDTH], z[T][WIDTH];
 } plain;
@@ -92,7 +96,8 @@ static void run_plain(plain *p, const float *inputs, double *out) {
         attend(p, block);
         feed_forward(p, block);
         for (size_t i = 0; i < T * WIDTH; i++)
-            p->z[i / WIDTH][i % WIDTH] = fmin(2, fmax(-2, p->z[i / WIDTH][i % WIDTH]));
+            p->z[i / WIDTH][i % WIDTH] =
+                (stage == TURNED ? p->turn : 1) * fmin(2, fmax(-2, p->z[i / WIDTH][i % WIDTH]));
         memcpy(out + stage * B * T * WIDTH, p->z, sizeof p->z);
     }
 }
@@ -100,7 +105,7 @@ static void run_plain(plain *p, const float *inputs, double *out) {
 static icl_status compare(icl_backend *backend, icl_residual_stream *stream, double worst[STAGES], icl_error *error) {
     static float inputs[B * T * INPUTS], values[MOST_NUMBERS];
     static double expected[STAGES * B * T * WIDTH];
-    plain p = {.values = values};
+    plain p = {.values = values, .turn = 1};
     fixture f;
     icl_status status = ICL_OK;
 
@@ -134,6 +139,69 @@ static void test_stages(tap_run *tap, icl_backend *backend) {
     icl_residual_stream_release(&stream);
 }
 
+/* ---- A stage that is replaced ---- */
+
+typedef struct turned_run {
+    const fixture *f;
+    icl_variable stages[STAGES], outputs;
+    double worst; /* the largest distance of a stage from plain loops */
+    double apart; /* that of the outputs from the model's readout of the last stage */
+} turned_run;
+
+static icl_variable turn_stage(void *user, const icl_sequence_pass *pass, size_t stage, icl_variable z) {
+    turned_run *run = user;
+    run->stages[stage] = stage == TURNED ? icl_tape_scale(pass->tape, TURN, z) : z;
+    return run->stages[stage];
+}
+
+static void see_outputs(void *user, icl_variable outputs) {
+    turned_run *run = user;
+    run->outputs = outputs;
+}
+
+/* The readout is W^T z + b at every position. */
+static double read_out(const plain *p, const double *z) {
+    return column(z, get(p, "readout", "weight"), WIDTH, 1, 0) + (double)get(p, "readout", "bias")[0];
+}
+
+static icl_status compare_turned(void *user, const icl_tape *tape, icl_error *error) {
+    static float inputs[B * T * INPUTS], values[MOST_NUMBERS], stage_values[B * T * WIDTH], outputs[B * T];
+    static double expected[STAGES * B * T * WIDTH];
+    turned_run *run = user;
+    plain p = {.f = run->f, .values = values, .turn = TURN};
+
+    ICL_CHECK(icl_tensor_read(run->f->inputs, inputs, error));
+    ICL_CHECK(icl_tensor_read(run->f->parameters, values, error));
+    for (size_t b = 0; b < B; b++)
+        run_plain(&p, inputs + b * T * INPUTS, expected + b * T * WIDTH);
+    for (size_t stage = 0; stage < STAGES; stage++) {
+        ICL_CHECK(icl_tensor_read(icl_tape_value(tape, run->stages[stage]), stage_values, error));
+        for (size_t i = 0; i < (size_t)B * T * WIDTH; i++)
+            run->worst = fmax(run->worst, fabs(expected[stage * B * T * WIDTH + i] - (double)stage_values[i]));
+    }
+    ICL_CHECK(icl_tensor_read(icl_tape_value(tape, run->outputs), outputs, error));
+    for (size_t i = 0; i < (size_t)B * T; i++)
+        run->apart =
+            fmax(run->apart, fabs(read_out(&p, expected + ((STAGES - 1) * B * T + i) * WIDTH) - (double)outputs[i]));
+    return ICL_OK;
+}
+
+static void test_replaced(tap_run *tap, icl_backend *backend) {
+    turned_run run = {0};
+    const icl_sequence_watch watch = {.stage = turn_stage, .outputs = see_outputs, .user = &run};
+    icl_error error = {0};
+    fixture f;
+
+    fixture_open(&f, backend, &is);
+    run.f = &f;
+    if (tap_status(tap, icl_watched_run(f.model, backend, f.parameters, f.inputs, &watch, compare_turned, &error),
+                   &error, "a stage that is replaced")) {
+        tap_ok(tap, run.worst < 1e-5, "the stages behind it: %.2g from plain loops", run.worst);
+        tap_ok(tap, run.apart < 1e-5, "outputs at all positions: %.2g from the readout", run.apart);
+    }
+    fixture_close(&f);
+}
+
 static icl_status refuse(icl_backend *backend, icl_error *error) {
     icl_residual_stream stream = {0};
     icl_recipe *recipe = NULL;
@@ -158,6 +226,7 @@ int main(int count, char **arguments) {
 
     if (backend) {
         test_stages(&tap, backend);
+        test_replaced(&tap, backend);
         tap_ok(&tap, refuse(backend, &error) == ICL_ERROR_INPUT && strstr(error.message, "linear"), "refused: %s",
                error.message);
     }

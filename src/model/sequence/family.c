@@ -406,9 +406,8 @@ static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequenc
     return add(pass, z, drop_out(pass, feed_forward_of(pass, layer, normed)));
 }
 
-static void show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable z) {
-    if (pass->watch && pass->watch->stage)
-        pass->watch->stage(pass->watch->user, stage, z);
+static icl_variable show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable z) {
+    return pass->watch && pass->watch->stage ? pass->watch->stage(pass->watch->user, pass, stage, z) : z;
 }
 
 /* Adds the embedding of the prompt again in every loop: only then do many loops end in a fixed point that depends on
@@ -426,7 +425,7 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
         z = clip(pass, apply_block(pass, &sequence->layers[i], z));
         if (i + 1 == layers && sequence->loop_norm)
             z = normalize(pass, &sequence->final_norm, z);
-        show_stage(pass, 1 + pass->loop * layers + i, z);
+        z = show_stage(pass, 1 + pass->loop * layers + i, z);
     }
     return z;
 }
@@ -437,8 +436,7 @@ static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool 
     icl_variable embedded, z;
 
     pass.inputs = inputs;
-    embedded = z = drop_out(&pass, embed(&pass, inputs));
-    show_stage(&pass, 0, z);
+    embedded = z = show_stage(&pass, 0, drop_out(&pass, embed(&pass, inputs)));
     for (pass.loop = 0; pass.loop < pass.loops; pass.loop++) {
         const size_t left = pass.loops - pass.loop; /* including this one */
         if (is_cut && left == count && pass.loop > 0)
@@ -475,6 +473,8 @@ icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_te
         pass.scored = model->shape.positions;
     }
     run(pass, icl_tape_constant(tape, inputs), 1, false, &outputs);
+    if (watch && watch->outputs)
+        watch->outputs(watch->user, outputs);
     status = icl_tape_status(tape, error);
 done:
     icl_free(&variables);

@@ -201,8 +201,11 @@ typedef struct icl_sequence_watch {
     void (*attention)(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
                       const icl_attention_params *params, const icl_sequence_heads *heads);
     /* Sees the residual stream [B, T, width] of all positions, after the embedding (stage 0) and after each layer of
-     * each loop (stage 1 + loop * layers + layer). If it is set, the outputs are those of all positions, too. */
-    void (*stage)(void *user, size_t stage, icl_variable z);
+     * each loop (stage 1 + loop * layers + layer), and returns what the run goes on with: z, or a stream of its own on
+     * the same tape. If it is set, the outputs are those of all positions, too. */
+    icl_variable (*stage)(void *user, const icl_sequence_pass *pass, size_t stage, icl_variable z);
+    /* Sees the outputs [B, S, q]. */
+    void (*outputs)(void *user, icl_variable outputs);
     /* Sees each recurrence of a layer before it runs; momentum and the normalizer of linear attention have two. */
     void (*recurrence)(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
                        const icl_recurrence_variables *operands);

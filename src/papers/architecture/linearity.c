@@ -118,35 +118,19 @@ static icl_status score_control(const icl_study *study, control which, icl_numbe
     return ICL_OK;
 }
 
-/* Reads the residual stream of the trainer's parameters, on the same sequences for all models of a kind. */
-static icl_status read_stream(const icl_study *study, icl_trainer *trainer, icl_residual_stream *stream,
-                              icl_error *error) {
-    const icl_model *model = icl_trainer_model(trainer);
-    const size_t size = icl_model_size(model);
-    icl_backend *backend = study->run->params->backend;
-    float *values = NULL;
-    icl_tensor parameters = {0};
-    icl_batch batch;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_study_parameters(study, trainer, &values, error));
-    ICL_TRY(icl_tensor_create(backend, 1, &size, &parameters, error));
-    ICL_TRY(icl_tensor_write(parameters, values, error));
-    ICL_TRY(icl_study_batch(study, icl_trainer_task(trainer), SEQUENCES, 0, 0, &batch, error));
-    ICL_TRY(icl_residual_stream_read(model, backend, parameters, batch.inputs, stream, error));
-done:
-    icl_tensor_release(&parameters);
-    return status;
-}
-
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     icl_residual_stream stream = {0};
+    icl_tensor parameters = {0};
+    icl_batch batch; /* the same sequences for all models of a kind */
     icl_status status = ICL_OK;
 
     if (cell->data)
         return score_control(study, *(const control *)cell->data, &numbers[SCORE], error);
-    ICL_TRY(read_stream(study, trained, &stream, error));
+    ICL_CHECK(icl_study_batch(study, icl_trainer_task(trained), SEQUENCES, 0, 0, &batch, error));
+    ICL_TRY(icl_study_put_parameters(study, trained, &parameters, error));
+    ICL_TRY(icl_residual_stream_read(icl_trainer_model(trained), study->run->params->backend, parameters, batch.inputs,
+                                     &stream, error));
     for (size_t layer = 0; layer < LAYERS; layer++) {
         const float *before = icl_residual_stream_stage(&stream, layer);
         const float *behind = icl_residual_stream_stage(&stream, layer + 1);
@@ -157,6 +141,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
         ICL_TRY(icl_anisotropy(stream.tokens, stream.width, behind, &numbers[ANISOTROPY + layer].value, error));
     }
 done:
+    icl_tensor_release(&parameters);
     icl_residual_stream_release(&stream);
     return status;
 }
