@@ -50,22 +50,6 @@ double icl_standard_error(const double *values, size_t count) {
     return count > 1 ? sqrt(square / (double)(count - 1) / (double)count) : 0;
 }
 
-double icl_series_standard_error(const double *values, size_t count, size_t reach) {
-    const double base = count > 0 ? values[0] : 0;
-    double mean = 0, sum = 0;
-
-    if (count < 2)
-        return 0;
-    for (size_t i = 0; i < count; i++)
-        mean += (values[i] - base) / (double)count;
-    for (size_t k = 0; k <= reach; k++) {
-        const double weight = k == 0 ? 1 : 2 * (1 - (double)k / (double)(reach + 1));
-        for (size_t i = k; i < count; i++)
-            sum += weight * (values[i] - base - mean) * (values[i - k] - base - mean);
-    }
-    return sqrt(fmax(sum, 0) / (double)count / (double)(count - 1));
-}
-
 double icl_standard_error_of_sums(double sum, double square, size_t count) {
     const double size = (double)count, variance = square / size - sum / size * (sum / size);
 

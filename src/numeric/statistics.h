@@ -38,12 +38,6 @@ icl_location icl_locate_mean(const double *values, size_t count);
 double icl_mean(const double *values, size_t count);
 double icl_standard_error(const double *values, size_t count);
 
-/* Returns the standard error of the mean of values in the order of time, correlated up to `reach` values apart:
- *     sqrt((g_0 + 2 sum_{k=1}^{reach} (1 - k / (reach + 1)) g_k) / (n - 1)),
- * g_k = 1/n sum_t (v_t - m) (v_{t-k} - m), which is never the root of a negative number (Newey and West 1987); with a
- * reach of 0 that of independent values. reach < count. */
-double icl_series_standard_error(const double *values, size_t count, size_t reach);
-
 /* As above, but from the sum of the values and that of their squares. Rounding adds up to about 1e-8 of the mean. */
 double icl_standard_error_of_sums(double sum, double square, size_t count);
 

@@ -139,8 +139,28 @@ static size_t correlated_rows(const icl_time_series *series, size_t count) {
     return reach < count ? reach : count - 1;
 }
 
+/* Returns the standard error of the mean of values in the order of time, correlated up to `reach` values apart:
+ *     sqrt((g_0 + 2 sum_{k=1}^{reach} (1 - k / (reach + 1)) g_k) / (n - 1)),
+ * g_k = 1/n sum_t (v_t - m) (v_{t-k} - m), which is never the root of a negative number (Newey and West 1987); with a
+ * reach of 0 that of independent values. reach < count. */
+static double error_of_series(const double *values, size_t count, size_t reach) {
+    const double base = count > 0 ? values[0] : 0;
+    double mean = 0, sum = 0;
+
+    if (count < 2)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        mean += (values[i] - base) / (double)count;
+    for (size_t k = 0; k <= reach; k++) {
+        const double weight = k == 0 ? 1 : 2 * (1 - (double)k / (double)(reach + 1));
+        for (size_t i = k; i < count; i++)
+            sum += weight * (values[i] - base - mean) * (values[i - k] - base - mean);
+    }
+    return sqrt(fmax(sum, 0) / (double)count / (double)(count - 1));
+}
+
 double icl_error_of_mean(const icl_time_series *series, const double *errors, size_t count) {
-    return series->lags > 0 ? icl_series_standard_error(errors, count, correlated_rows(series, count))
+    return series->lags > 0 ? error_of_series(errors, count, correlated_rows(series, count))
                             : icl_standard_error(errors, count);
 }
 

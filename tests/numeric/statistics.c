@@ -59,13 +59,6 @@ int main(void) {
            fabs(icl_standard_error_of_sums(12, 50, 4) - sqrt(14.0 / 3 / 4)) < 1e-15 &&
                icl_standard_error_of_sums(3, 9, 1) == 0 && icl_standard_error_of_sums(6, 12, 3) == 0,
            "the same by sums, 0 for one value and for equal ones");
-    /* Errors -2, -1, 0, 3: 14 + 2 (2 - 0 + 0) 2/3 + 2 (0 - 3) 1/3 over 4 times 3. */
-    tap_ok(&tap,
-           icl_series_standard_error(steps, 4, 0) == icl_standard_error(steps, 4) &&
-               fabs(icl_series_standard_error(steps, 4, 2) - sqrt((14.0 + 8.0 / 3 - 2) / 12)) < 1e-15 &&
-               icl_series_standard_error(steps, 1, 0) == 0 &&
-               icl_series_standard_error((const double[]){.1, .1, .1}, 3, 2) == 0,
-           "of values in the order of time, 0 for one and for equal ones");
     /* Hill's estimator is 1 over the mean of ln(x / x_(k + 1)) over the k largest. */
     tap_ok(&tap,
            fabs(icl_tail_index(powers, 5, 2) - 2 / (3 * log(2))) < 1e-15 &&

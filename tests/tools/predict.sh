@@ -110,6 +110,8 @@ ok $? "the errors of the last value and of a season before: $(number last_value 
 [[ $(head -n 1 "$work/series/heldout.csv") == line,target,model,mean,ols,ridge,adarr,last_value,last_season &&
     $(grep -c . "$work/series/heldout.csv") -eq 37 && $(tail -n 1 "$work/series/predictions.csv") == 50,* ]]
 ok $? "stand in heldout.csv, too, and predictions.csv has the row 2 rows after the last"
+predict "$data/swiss.csv" --target Fertility --lags 3 --prompts 2
+refused 2 '--lags and --prompts: expected one of them' "prompts of a series"
 
 # shellcheck disable=SC2094
 "$ICLAB" predict "$work/run" --quiet --data - --target 1 --json <"$data/swiss.csv" >"$work/piped" 2>"$work/err"

@@ -203,7 +203,7 @@ refuse 'text "u": expected numbers' "a feature of text" 'a,y\nu,1\nv,2\nu,4\nv,3
 refuse 'season of 2 rows for forecasts 3 rows ahead' "a season that is over" "$series" --lags 1 --season 2 --ahead 3
 refuse '--ahead without --lags' "rows ahead without lags" "$series" --ahead 2
 refuse '--season without --lags' "a season without lags" "$series" --season 2
-for option in '--new series.csv' --predict --drop-missing '--repeats 2' '--prompts 2'; do
+for option in '--new series.csv' --predict --drop-missing '--repeats 2'; do
     # shellcheck disable=SC2086 # an option and its value
     refuse "--lags and ${option%% *}: expected one of them" "lags and ${option%% *}" "$series" --lags 2 $option
 done

@@ -184,7 +184,7 @@ def check_series(run, work):
         rows = [json.loads(line) for line in run_command("predict", *arguments, *asked).splitlines()]
         found = forecast(None, values, lags=3, ahead=2, season=4, device="cpu")
         ok(found.scores["mse"].tolist() == [row["mse"] for row in rows if "mse" in row]
-           and found["ols"].tolist() == [row["ols"] for row in rows if "file" in row],
+           and found["ols"].tolist() == [row["ols"] for row in rows if "line" in row],
            f"{name}: errors and the forecast are the command's", found.scores, rows)
         ok(numpy.allclose(found.held_out["last_value"], values[found.held_out["row"] - 2], rtol=1e-12, atol=1e-12),
            "  rows held out have their places")
