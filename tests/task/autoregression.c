@@ -95,6 +95,7 @@ static void check_moments(task_test *test) {
 /* The oracle's error at position t is E v_k = (1 - c^2 / 3)^k, k the order of value t + 1, however the noise jumps. The
  * posterior mean lies between it and least squares. */
 static void check_order(task_test *test) {
+    enum { COUNT = 512 };
     static const char *const names[] = {"zero", "last", "ridge:0.001", "ridge:0.1", "ridge:1", "bayes", "oracle"};
 
     for (kind how = STEADY; how < KINDS; how++) {
@@ -103,10 +104,10 @@ static void check_order(task_test *test) {
         size_t wrong = 0;
         drawn all = {0};
 
-        draw_kind(&all, test->device, how, LAGS, 1024);
+        draw_kind(&all, test->device, how, LAGS, COUNT);
         tap_ok(&test->tap, has_predictors(&all, names, sizeof names / sizeof *names), "predictors");
         predict(&all, "last");
-        for (size_t i = 0; i < (size_t)1024 * LENGTH; i++)
+        for (size_t i = 0; i < (size_t)COUNT * LENGTH; i++)
             wrong += all.outputs[i] != (double)all.inputs[i];
         predict(&all, "bayes");
         bayes = take_outputs(&all);
@@ -117,7 +118,7 @@ static void check_order(task_test *test) {
             const statistic loss = loss_at(&all, t);
             wrong += !(deviation(&loss, pow(1 - LARGEST * LARGEST / 3, fmin((double)t + 1, LAGS))) < BOUND);
         }
-        for (size_t i = 0; i < 1024; i++) {
+        for (size_t i = 0; i < COUNT; i++) {
             double to_ridge = 0, to_oracle = 0;
             for (size_t t = 0; t < LENGTH; t++) {
                 const size_t at = i * LENGTH + t;

@@ -200,7 +200,7 @@ def check_series(run, work):
         iclab.regress(values[:, None], values, season=2)
     with refused(iclab.InputError, "features = None", "no features without lags"):
         iclab.regress(None, values)
-    with refused(iclab.InputError, "expected a number in every row", "a gap in a series"):
+    with refused(iclab.InputError, "(target): a missing value: expected a number in every row", "a gap in a series"):
         iclab.regress(None, numpy.where(numpy.arange(60) == 7, numpy.nan, values), lags=2)
     with refused(iclab.InputError, "the 60 before it", "more lags than rows"):
         iclab.regress(None, values, lags=60)

@@ -13,6 +13,7 @@ from . import _arguments as arguments
 from . import _library as library
 from . import _tensors as tensors
 from ._devices import Device, Handle, open_device
+from .errors import InputError
 from .recipes import Recipe
 from .tables import Table
 
@@ -47,9 +48,9 @@ class Rows:
         """`like`: the rows that the model learns from, whose columns are found in these by name. Features may be None:
         the targets are a series, and make features themselves."""
         name = "the table" if like is None else "the new rows"
-        if features is None:
-            features = numpy.empty((len(targets), 0))
-        rows, self.names = arguments.matrix(name, features), arguments.column_names(features)
+        given = numpy.empty((len(targets), 0)) if features is None else features
+        rows = arguments.matrix(name, given)
+        self.names = [] if features is None else arguments.column_names(features)
         places = None if like is None else arguments.places(name, self.names, like.names)
         rows = rows if places is None else rows[:, places]
         if targets is not None:
