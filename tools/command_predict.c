@@ -23,7 +23,7 @@
 typedef struct predict_options {
     const char *folder, *data, *target, *columns, *excluded, *fresh, *out, *separator;
     size_t header, decimal, impute, inputs; /* icl_table_header, icl_decimal, icl_impute, icl_predict_inputs */
-    option_count folds, repeats, context, prompts, seed;
+    option_count lags, ahead, season, folds, repeats, context, prompts, seed;
     bool predicts_empty, drops_missing, one_hot, json;
     device_options device;
     char *command_line;
@@ -62,6 +62,19 @@ static icl_status table_params(const predict_options *options, icl_table_params 
     return read_separator(options, &params->source.separator, error);
 }
 
+/* Makes the rows of a series, in place of the table. */
+static icl_status lag_table(const predict_options *options, icl_table **table, icl_error *error) {
+    const icl_time_series series = {.lags = (size_t)options->lags.value,
+                                    .ahead = (size_t)options->ahead.value,
+                                    .season = (size_t)options->season.value};
+    icl_table *lagged = NULL;
+
+    ICL_CHECK(icl_table_lag(*table, &series, &lagged, error));
+    icl_table_destroy(table);
+    *table = lagged;
+    return ICL_OK;
+}
+
 static icl_status read_data(const predict_options *options, icl_table **table, icl_error *error) {
     icl_table_params params;
     char **columns = NULL, **excluded = NULL;
@@ -70,7 +83,8 @@ static icl_status read_data(const predict_options *options, icl_table **table, i
     ICL_TRY(table_params(options, &params, error));
     params.source.path = options->data;
     params.target = options->target;
-    params.missing_targets = options->predicts_empty;
+    params.target_alone = options->lags.given;
+    params.missing_targets = options->predicts_empty || options->lags.given; /* icl_table_lag refuses them */
     params.one_hot = options->one_hot;
     if (options->columns)
         ICL_TRY(icl_csv_split(options->columns, "--columns", &columns, &params.column_count, error));
@@ -79,6 +93,8 @@ static icl_status read_data(const predict_options *options, icl_table **table, i
     params.columns = (const char *const *)columns;
     params.excluded = (const char *const *)excluded;
     ICL_TRY(icl_table_read(&params, table, error));
+    if (options->lags.given)
+        ICL_TRY(lag_table(options, table, error));
 done:
     icl_free(&columns);
     icl_free(&excluded);
@@ -117,6 +133,31 @@ static icl_status check_without_line(const predict_options *options, icl_error *
     return ICL_OK;
 }
 
+/* Refuses what a series cannot have beside --lags, and what needs them. */
+static icl_status check_series(const predict_options *options, icl_error *error) {
+    const struct {
+        const char *name, *why;
+        bool is_given;
+    } others[] = {{"--new", "the row that follows the last one is predicted", options->fresh != NULL},
+                  {"--predict", "the row that follows the last one is predicted", options->predicts_empty},
+                  {"--drop-missing", "rows of a series stand at equal distances", options->drops_missing},
+                  {"--repeats", "rows of a series are held out in the order of time, once", options->repeats.given},
+                  {"--prompts", "the model is shown the last rows, once", options->prompts.given}};
+    const char *const needy = options->ahead.given ? "--ahead" : options->season.given ? "--season" : NULL;
+
+    ICL_CHECK(check_count("--lags", &options->lags, 1, ICL_REGRESSION_MAX_FEATURES, error));
+    ICL_CHECK(check_count("--ahead", &options->ahead, 1, ICL_TABLE_MAX_ROWS, error));
+    ICL_CHECK(check_count("--season", &options->season, 1, ICL_TABLE_MAX_ROWS, error));
+    if (needy && !options->lags.given)
+        return icl_fail(error, ICL_ERROR_INPUT, "predict: %s without --lags: expected --lags N, which makes a series",
+                        needy);
+    for (size_t i = 0; options->lags.given && i < sizeof others / sizeof *others; i++)
+        if (others[i].is_given)
+            return icl_fail(error, ICL_ERROR_INPUT, "predict: --lags and %s: expected one of them: %s", others[i].name,
+                            others[i].why);
+    return ICL_OK;
+}
+
 static icl_status check_usage(const predict_options *options, icl_error *error) {
     if (!options->folder)
         ICL_CHECK(check_without_line(options, error));
@@ -136,6 +177,7 @@ static icl_status check_usage(const predict_options *options, icl_error *error) 
     if (options->fresh && strcmp(options->fresh, "-") == 0 && strcmp(options->data, "-") == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: --data - and --new -: expected at most one of them from standard input");
+    ICL_CHECK(check_series(options, error));
     ICL_CHECK(check_count("--folds", &options->folds, 2, ICL_TABLE_MAX_ROWS, error));
     ICL_CHECK(check_count("--repeats", &options->repeats, 1, 10000, error));
     ICL_CHECK(check_count("--context", &options->context, 1, ICL_TABLE_MAX_ROWS, error));
@@ -428,7 +470,16 @@ static const option table[] = {
     {"--new", OPTION_TEXT, "FILE",
      "predict the rows of another file from all rows of the data; it needs the features' columns alone",
      offsetof(predict_options, fresh)},
-    {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default " TEXT_OF(ICL_PREDICT_FOLDS) ")",
+    {"--lags", OPTION_COUNT, "N",
+     "the rows are a series, in the order of time: predict each target from the N targets before it, and from the "
+     "features that --columns names, as they were then",
+     offsetof(predict_options, lags)},
+    {"--ahead", OPTION_COUNT, "N", "rows from what a forecast of a series knows to its own row (default 1)",
+     offsetof(predict_options, ahead)},
+    {"--season", OPTION_COUNT, "N", "rows of a season, whose value before is a feature and a forecast, too",
+     offsetof(predict_options, season)},
+    {"--folds", OPTION_COUNT, "N",
+     "parts that are held out in turn (default " TEXT_OF(ICL_PREDICT_FOLDS) ", of a series 10)",
      offsetof(predict_options, folds)},
     {"--repeats", OPTION_COUNT, "N",
      "times, each in another order (default " TEXT_OF(ICL_PREDICT_REPEATS) "; without RUN " TEXT_OF(
@@ -494,6 +545,11 @@ const subcommand command_predict = {
         " rows held out tell it nothing. In DIR, predictions.csv and heldout.csv have the table's own "
         "separator and decimal mark, preparation.csv what was done to the table, omitted.csv the rows left "
         "out.\n\n"
+        "With --lags the table is a series. Its features are the target's last values (and those that --columns names, "
+        "as they stood --ahead rows before), and its rows are held out in the order of time: in folds + 1 parts, each "
+        "but the first forecast from what was known before it; the default is 10 folds. Beside the other predictors "
+        "stand last_value, last_season and least squares (ols), an autoregression. Standard errors allow for errors "
+        "that are correlated. The row after the last one, or --ahead rows after it, is predicted.\n\n"
         "The recipe predict trains a suitable model in seconds: iclab train predict --out RUN; for more than "
         "8 features --set task.d=N, and --set task.n=N for a table of N rows.\n\n"
         "JSON with a RUN of linear regression: an object per predictor (predictor, mse, se, rmse, r_squared, "
@@ -507,7 +563,8 @@ const subcommand command_predict = {
         "inputs, label_scale, "
         "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, "
         "not_finite, predicted, "
-        "separator, decimal, rows_omitted, impute, folder). Otherwise: per "
+        "separator, decimal, rows_omitted, impute, and of a series lags, ahead, season, held_out; folder). Otherwise: "
+        "per "
         "predictor (predictor, rows, mse, se, "
         "relative_mse, minus_best, minus_best_se, coverage_50, coverage_80), per "
         "column also importance and "
@@ -515,7 +572,8 @@ const subcommand command_predict = {
         "high_50, high_80, and each "
         "predictor), and one about the whole (data, rows, features, best, context, "
         "folds, repeats, seed, predicted, "
-        "separator, decimal, rows_omitted, impute, folder). The folder keeps all of "
+        "separator, decimal, rows_omitted, impute, and of a series lags, ahead, season, held_out; folder). The folder "
+        "keeps all of "
         "them in result.json, and the "
         "predictors in result.csv.",
     .run = run,

@@ -29,14 +29,13 @@ static void print_data(const prediction_print *print) {
            table->names[table->columns - 1], outcome->features, outcome->features == 1 ? "" : "s", outcome->dimension);
     if (outcome->features < outcome->dimension)
         printf(" (the others are 0)");
-    printf(", %s\nheld out: %zu folds, ", outcome->whitened ? "standardized and whitened" : "standardized",
-           outcome->folds);
-    if (outcome->repeats == 1)
-        printf("once");
-    else
-        printf("%zu times", outcome->repeats);
-    printf(", seed %u; ", (unsigned)print->seed);
-    if (outcome->prompts == 1)
+    printf(", %s\n", outcome->whitened ? "standardized and whitened" : "standardized");
+    print_held_out(
+        &(held_out_rows){table, outcome->labelled - outcome->held_from, outcome->folds, outcome->repeats, print->seed});
+    printf("; ");
+    if (table->series.lags > 0)
+        printf("the model is shown the last rows at once, at most %zu", outcome->context);
+    else if (outcome->prompts == 1)
         printf("the model is shown all rows to learn from at once, %zu without folds", outcome->context);
     else
         printf("the model is shown %zu row%s, %zu times", outcome->context, outcome->context == 1 ? "" : "s",
@@ -50,12 +49,12 @@ static void print_scores(const icl_predict_outcome *outcome) {
     enum { NUMBERS = 6, OF_MODEL = 4 };
     static const int widths[NUMBERS] = {11, 11, 11, 9, 13, 11};
 
-    printf("%-10s %11s %11s %11s %9s %13s %11s\n", "predictor", "mse", "se", "rmse", "r_squared", "minus_model", "se");
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    printf("%-11s %11s %11s %11s %9s %13s %11s\n", "predictor", "mse", "se", "rmse", "r_squared", "minus_model", "se");
+    for (size_t i = 0; i < icl_predictor_count(outcome); i++) {
         const icl_predict_score *score = &outcome->scores[i];
         const double numbers[NUMBERS] = {score->mse,       score->se,          sqrt(score->mse),
                                          score->r_squared, score->minus_model, score->minus_model_se};
-        printf("%-10s", icl_predictor_name(i));
+        printf("%-11s", icl_predictor_name(i));
         for (size_t k = 0; k < (i == 0 ? OF_MODEL : NUMBERS); k++)
             printf(" %*.4g", widths[k], numbers[k]);
         printf("\n");
@@ -69,7 +68,7 @@ static void print_verdict(const icl_predict_outcome *outcome) {
 
     for (int verdict = 0; verdict < 3; verdict++) {
         size_t count = 0;
-        for (size_t i = 1; i < ICL_PREDICTORS; i++) {
+        for (size_t i = 1; i < icl_predictor_count(outcome); i++) {
             if (icl_predict_verdict(&outcome->scores[i]) != verdict)
                 continue;
             if (count == 0)
@@ -87,12 +86,12 @@ static void print_predictions(const prediction_print *print) {
     if (outcome->predicted == 0)
         return;
     printf("\n%-10s", "line");
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+    for (size_t i = 0; i < icl_predictor_count(outcome); i++)
         printf(" %13s", icl_predictor_name(i));
     printf("\n");
     for (size_t row = 0; row < outcome->predicted; row++) {
         printf("%-10zu", outcome->lines[row]);
-        for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        for (size_t i = 0; i < icl_predictor_count(outcome); i++)
             printf(" %13.6g", outcome->predictions[row * ICL_PREDICTORS + i]);
         printf("\n");
     }
@@ -155,7 +154,7 @@ static icl_status keep_prediction(const prediction_print *print, size_t row, res
 
     icl_json_text(&json, "file", print->fresh ? print->fresh : print->table->name);
     icl_json_count(&json, "line", print->outcome->lines[row]);
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+    for (size_t i = 0; i < icl_predictor_count(print->outcome); i++)
         icl_json_number(&json, icl_predictor_name(i), print->outcome->predictions[row * ICL_PREDICTORS + i]);
     return results_add_to(keep, "predicted", &json, error);
 }
@@ -194,6 +193,7 @@ static icl_json summary_of(const prediction_print *print) {
     icl_json_text(&json, "decimal", print->table->decimal == ICL_DECIMAL_COMMA ? "comma" : "point");
     icl_json_count(&json, "rows_omitted", print->table->omission_count);
     icl_json_text(&json, "impute", outcome->fills ? print->impute : NULL);
+    add_series(print->table, outcome->labelled - outcome->held_from, &json);
     return json;
 }
 
@@ -201,7 +201,7 @@ icl_status keep_prediction_result(const prediction_print *print, result_writer *
     const prepared_tables tables = tables_of(print);
     icl_json summary = {0};
 
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+    for (size_t i = 0; i < icl_predictor_count(print->outcome); i++)
         ICL_CHECK(keep_score(print, i, keep, error));
     for (size_t i = 0; i < print->table->columns; i++)
         ICL_CHECK(keep_column(print, i, keep, error));
@@ -216,13 +216,14 @@ icl_status keep_prediction_result(const prediction_print *print, result_writer *
 /* ---- Files ---- */
 
 /* Adds the header: line, "target" if there is one, and the predictors. */
-static icl_status add_header(const icl_table *table, bool has_target, icl_text *text, icl_error *error) {
+static icl_status add_header(const prediction_print *print, const icl_table *table, bool has_target, icl_text *text,
+                             icl_error *error) {
     ICL_CHECK(table_add_word(table, "line", text, error));
     if (has_target) {
         ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
         ICL_CHECK(table_add_word(table, "target", text, error));
     }
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    for (size_t i = 0; i < icl_predictor_count(print->outcome); i++) {
         ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
         ICL_CHECK(table_add_word(table, icl_predictor_name(i), text, error));
     }
@@ -235,12 +236,13 @@ static icl_status write_heldout(const prediction_print *print, const char *folde
     icl_text text = {0};
     icl_status status;
 
-    ICL_TRY(add_header(table, true, &text, error));
-    for (size_t i = 0; i < outcome->labelled; i++) {
+    ICL_TRY(add_header(print, table, true, &text, error));
+    for (size_t i = outcome->held_from; i < outcome->labelled; i++) {
         const size_t row = outcome->rows[i];
         ICL_TRY(table_add_line(table, table->lines[row], &text, error));
         ICL_TRY(table_add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
-        ICL_TRY(table_add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
+        ICL_TRY(table_add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, icl_predictor_count(outcome), &text,
+                                  error));
     }
     ICL_TRY(icl_file_write_in(folder, "heldout.csv", text.bytes, text.length, error));
 done:
@@ -270,25 +272,27 @@ done:
 
 /* Writes the rows to be predicted, in the order of their lines; those left out have no numbers. */
 static icl_status write_predictions(const prediction_print *print, const char *folder, icl_error *error) {
-    static const double nothing[ICL_PREDICTORS] = {(double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN};
+    static const double none = (double)NAN;
+    const double nothing[ICL_PREDICTORS] = {none, none, none, none, none, none, none};
     const icl_predict_outcome *outcome = print->outcome;
     const icl_table *table = print->fresh_table ? print->fresh_table : print->table;
     const icl_table_omission *omission = table->omissions, *end = omission + table->omission_count;
     icl_text text = {0};
     icl_status status;
 
-    ICL_TRY(add_header(table, false, &text, error));
+    ICL_TRY(add_header(print, table, false, &text, error));
     for (size_t i = 0; i <= outcome->predicted; i++) {
         const size_t line = i < outcome->predicted ? outcome->lines[i] : SIZE_MAX;
         for (; omission < end && omission->line < line; omission++)
             if (!omission->has_target) {
                 ICL_TRY(table_add_line(table, omission->line, &text, error));
-                ICL_TRY(table_add_numbers(table, nothing, ICL_PREDICTORS, &text, error));
+                ICL_TRY(table_add_numbers(table, nothing, icl_predictor_count(outcome), &text, error));
             }
         if (i == outcome->predicted)
             break;
         ICL_TRY(table_add_line(table, line, &text, error));
-        ICL_TRY(table_add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
+        ICL_TRY(table_add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, icl_predictor_count(outcome), &text,
+                                  error));
     }
     ICL_TRY(icl_file_write_in(folder, "predictions.csv", text.bytes, text.length, error));
 done:
@@ -301,7 +305,7 @@ static icl_status draw_heldout(const prediction_print *print, const icl_drawing 
     enum { SERIES = 3, OLS = 1 + ICL_REFERENCE_OLS };
     const icl_predict_outcome *outcome = print->outcome;
     const icl_table *table = print->table;
-    const size_t count = outcome->labelled;
+    const size_t count = outcome->labelled - outcome->held_from;
     const char *target = table->names[table->columns - 1];
     double *values = NULL, ends[2] = {HUGE_VAL, -HUGE_VAL};
     icl_text labels[2] = {{0}, {0}};
@@ -309,9 +313,10 @@ static icl_status draw_heldout(const prediction_print *print, const icl_drawing 
 
     ICL_TRY(icl_allocate(SERIES * count, sizeof *values, "points of a figure", &values, error));
     for (size_t i = 0; i < count; i++) {
-        values[i] = table->values[(outcome->rows[i] + 1) * table->columns - 1];
-        values[count + i] = outcome->heldout[i * ICL_PREDICTORS];
-        values[2 * count + i] = outcome->heldout[i * ICL_PREDICTORS + OLS];
+        const size_t place = outcome->held_from + i;
+        values[i] = table->values[(outcome->rows[place] + 1) * table->columns - 1];
+        values[count + i] = outcome->heldout[place * ICL_PREDICTORS];
+        values[2 * count + i] = outcome->heldout[place * ICL_PREDICTORS + OLS];
         ends[0] = fmin(ends[0], values[i]);
         ends[1] = fmax(ends[1], values[i]);
     }

@@ -28,6 +28,26 @@ void print_preparation(const prepared_tables *prepared) {
         printf("missing features are the %s of the rows learned from, without those held out\n", prepared->fill);
 }
 
+void print_held_out(const held_out_rows *held_out) {
+    if (held_out->table->series.lags > 0)
+        printf("held out: %zu rows in the order of time, in %zu folds, each from the rows before it", held_out->rows,
+               held_out->folds);
+    else if (held_out->repeats == 1)
+        printf("held out: %zu folds, once", held_out->folds);
+    else
+        printf("held out: %zu folds, %zu times", held_out->folds, held_out->repeats);
+    printf(", seed %u", (unsigned)held_out->seed);
+}
+
+void add_series(const icl_table *table, size_t held_out, icl_json *summary) {
+    if (table->series.lags == 0)
+        return;
+    icl_json_count(summary, "lags", table->series.lags);
+    icl_json_count(summary, "ahead", table->series.ahead);
+    icl_json_count(summary, "season", table->series.season);
+    icl_json_count(summary, "held_out", held_out);
+}
+
 static icl_status keep_step(const icl_table *table, const icl_table_step *step, result_writer *keep, icl_error *error) {
     icl_json json = {0};
 

@@ -15,6 +15,19 @@ typedef struct prepared_tables {
 /* Prints a line for each step. */
 void print_preparation(const prepared_tables *prepared);
 
+/* How rows were held out. */
+typedef struct held_out_rows {
+    const icl_table *table;
+    size_t rows, folds, repeats;
+    uint32_t seed;
+} held_out_rows;
+
+/* Prints it, without a line's end. */
+void print_held_out(const held_out_rows *held_out);
+
+/* Adds lags, ahead, season (0: none) and the number of rows held out to the summary of a series. */
+void add_series(const icl_table *table, size_t held_out, icl_json *summary);
+
 /* Adds to the result the tables "preparation" and "omitted". */
 icl_status keep_preparation(const prepared_tables *prepared, result_writer *keep, icl_error *error);
 

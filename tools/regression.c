@@ -28,13 +28,11 @@ static void print_data(const regression_print *print) {
     const icl_regression_outcome *outcome = print->outcome;
     const icl_table *table = print->tables.table;
 
-    printf("%s: %zu rows with the target %s, %zu feature%s\nheld out: %zu folds, ", table->name, outcome->labelled,
-           table->names[table->columns - 1], outcome->features, outcome->features == 1 ? "" : "s", outcome->folds);
-    if (outcome->repeats == 1)
-        printf("once");
-    else
-        printf("%zu times", outcome->repeats);
-    printf(", seed %u\n", (unsigned)print->seed);
+    printf("%s: %zu rows with the target %s, %zu feature%s\n", table->name, outcome->labelled,
+           table->names[table->columns - 1], outcome->features, outcome->features == 1 ? "" : "s");
+    print_held_out(
+        &(held_out_rows){table, outcome->labelled - outcome->held_from, outcome->folds, outcome->repeats, print->seed});
+    printf("\n");
     print_preparation(&print->tables);
     printf("\n");
 }
@@ -203,6 +201,7 @@ static icl_json summary_of(const regression_print *print) {
     icl_json_text(&json, "decimal", table->decimal == ICL_DECIMAL_COMMA ? "comma" : "point");
     icl_json_count(&json, "rows_omitted", table->omission_count);
     icl_json_text(&json, "impute", print->tables.fill);
+    add_series(table, outcome->labelled - outcome->held_from, &json);
     return json;
 }
 
@@ -262,7 +261,7 @@ static icl_status write_heldout(const regression_print *print, const char *folde
     icl_status status;
 
     ICL_TRY(add_header(print, table, true, &text, error));
-    for (size_t i = 0; i < outcome->labelled; i++) {
+    for (size_t i = outcome->held_from; i < outcome->labelled; i++) {
         const size_t row = outcome->rows[i];
         ICL_TRY(table_add_line(table, table->lines[row], &text, error));
         ICL_TRY(table_add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));

@@ -8,6 +8,10 @@
  * the repeats; mse is the mean over rows, and its standard error is that for independent rows (a fixed table's folds
  * share rows, so this is an estimate: Bengio and Grandvalet 2004).
  *
+ * A series, which is a table of icl_table_lag, is held out in the order of time: in folds + 1 parts, each but the first
+ * forecast from the rows before it, once. Its errors are correlated, and their standard errors allow for it (Newey and
+ * West 1987). Of more rows than a context holds the model sees the last.
+ *
  * What the model is shown. Its training drew inputs of mean 0 and, mostly, covariance I, and labels y = <w, x> + sigma
  * eps of variance E|<w, x>|^2 + E[sigma^2]. So features are standardized, whitened if the model was trained on the
  * identity covariance, and multiplied by the standard deviation of its inputs; features that it has beyond the table's
@@ -32,11 +36,16 @@ typedef enum icl_reference {
     ICL_REFERENCE_OLS,
     ICL_REFERENCE_RIDGE,
     ICL_REFERENCE_ADARR,
+    ICL_REFERENCE_LAST_VALUE,  /* of a series: the value that was known last */
+    ICL_REFERENCE_LAST_SEASON, /* of a series with a season: the value of one season before */
     ICL_REFERENCES
 } icl_reference;
 
 /* The model, then the references in the order above. */
 enum { ICL_PREDICTORS = 1 + ICL_REFERENCES };
+
+/* The first of them answer tables that are no series: see icl_predictor_count. */
+enum { ICL_TABLE_PREDICTORS = 1 + ICL_REFERENCE_LAST_VALUE };
 
 /* "model", "mean", … */
 ICL_API const char *icl_predictor_name(size_t predictor);
@@ -119,11 +128,14 @@ typedef struct icl_predict_outcome {
 
     size_t *rows; /* [labelled], their indices in the table */
 
+    icl_time_series series; /* of the table */
+    size_t held_from;       /* the first of `rows` that was held out: above 0 in a series alone */
+
     size_t not_finite; /* predictions of the model that are not finite, for held-out and for new rows */
 
     /* Without held-out rows both arrays are NULL, and scores are zero. */
-    double *heldout;                          /* [labelled][ICL_PREDICTORS], predictions averaged over the repeats */
-    double *squares;                          /* [labelled][ICL_PREDICTORS], squared errors averaged over the repeats */
+    double *heldout; /* [labelled][ICL_PREDICTORS], predictions averaged over the repeats, from held_from on */
+    double *squares; /* [labelled][ICL_PREDICTORS], squared errors averaged over the repeats */
     icl_predict_score scores[ICL_PREDICTORS]; /* of the held-out rows */
 
     size_t predicted;    /* rows without a target */
@@ -139,6 +151,10 @@ ICL_API icl_status icl_predict(const icl_predict_params *params, icl_predict_out
 
 /* NULL is allowed. */
 ICL_API void icl_predict_outcome_destroy(icl_predict_outcome **outcome);
+
+/* Returns how many predictors answered, the first of ICL_PREDICTORS: ICL_TABLE_PREDICTORS, or one or two more in a
+ * series. */
+ICL_API size_t icl_predictor_count(const icl_predict_outcome *outcome);
 
 /* ---- The report (predict_report.c) ---- */
 

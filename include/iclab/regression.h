@@ -3,8 +3,8 @@
  * each is from targets that it did not see, and which features matter.
  *
  * Every method sees features and targets standardized by the rows that it learns from. Held-out errors are those of
- * iclab/predict.h: folds of rows in a random order, everything learned outside the fold. The best method is the one of
- * the least held-out error.
+ * iclab/predict.h: folds of rows in a random order, everything learned outside the fold; those of a series (a table of
+ * icl_table_lag) are in the order of time. The best method is the one of the least held-out error.
  */
 #ifndef ICLAB_REGRESSION_H
 #define ICLAB_REGRESSION_H
@@ -27,10 +27,13 @@ typedef enum icl_method {
     ICL_METHOD_NEIGHBOURS,       /* the mean of the k nearest rows, k of the least leave-one-out error */
     ICL_METHOD_GAUSSIAN_PROCESS, /* exp(-r^2 / 2 l^2) and noise, of the largest marginal likelihood */
     ICL_METHOD_MODEL,            /* a model of tables that was trained before (iclab/table_model.h) */
+    ICL_METHOD_LAST_VALUE,       /* of a series: the value that was known last */
+    ICL_METHOD_LAST_SEASON,      /* of a series with a season: the value of one season before */
+    ICL_METHOD_OLS,              /* least squares; of a series alone unless it is asked for: an autoregression */
     ICL_METHODS
 } icl_method;
 
-/* "mean", "ridge", "neighbours", "gaussian_process", "model". */
+/* "mean", "ridge", "neighbours", "gaussian_process", "model", "last_value", "last_season", "ols". */
 ICL_API const char *icl_method_name(icl_method method);
 
 /* Whether the method learns from every row; the others learn from icl_regression_params.context of them at most. */
@@ -57,9 +60,9 @@ typedef struct icl_regression_params {
     const icl_table *fresh;  /* rows to predict, with the table's features; NULL: the rows without target */
     const char *model;       /* folder of a run of task.family = tables; NULL: without the model */
     icl_backend *backend;    /* runs the model; NULL if there is none */
-    uint32_t methods;        /* bit k: method k; 0: all. The mean is always among them if rows are held out */
+    uint32_t methods;        /* bit k: method k; 0: the usual. The mean is always among them if rows are held out */
     size_t folds, repeats;   /* 0: the defaults above; folds must be 2 or more */
-    size_t context;          /* the most rows that methods learn from that do not take all; 0: as above */
+    size_t context;          /* the most rows, of a series the last, of methods that do not take all; 0: as above */
     uint32_t seed;           /* seed of the order of rows and of the choice of `context` rows */
     icl_impute impute;       /* fills in features that are NaN */
     bool without_held_out;   /* predictions only */
@@ -86,17 +89,19 @@ typedef struct icl_importance {
 
 /* Predictions and how good they are. */
 typedef struct icl_regression_outcome {
-    size_t features, labelled;                /* features of the table; rows with a target */
-    size_t folds, repeats;                    /* how rows were held out; 0: not */
-    size_t context;                           /* the most rows of methods that do not take all */
-    size_t most_features;                     /* the model takes; it does not run for tables with more; 0: no model */
-    uint32_t methods;                         /* those that ran; the arrays below have NaN for the others */
-    icl_method best;                          /* of the least mse; without held-out rows the last that ran */
-    icl_standardization standardization;      /* of all labelled rows */
-    double *fills;                            /* [features], replacements of missing values there; NULL: none missing */
-    size_t *rows;                             /* [labelled], their indices in the table */
-    icl_forecast *heldout;                    /* [labelled][ICL_METHODS], averaged over the repeats; NULL: none */
-    double *squares;                          /* [labelled][ICL_METHODS], likewise: squared errors */
+    size_t features, labelled;           /* features of the table; rows with a target */
+    size_t folds, repeats;               /* how rows were held out; 0: not */
+    size_t held_from;                    /* the first of `rows` that was held out: above 0 in a series alone */
+    icl_time_series series;              /* of the table */
+    size_t context;                      /* the most rows of methods that do not take all */
+    size_t most_features;                /* the model takes; it does not run for tables with more; 0: no model */
+    uint32_t methods;                    /* those that ran; the arrays below have NaN for the others */
+    icl_method best;                     /* of the least mse; without held-out rows the last that ran */
+    icl_standardization standardization; /* of all labelled rows */
+    double *fills;                       /* [features], replacements of missing values there; NULL: none missing */
+    size_t *rows;                        /* [labelled], their indices in the table */
+    icl_forecast *heldout; /* [labelled][ICL_METHODS], averaged over the repeats, from held_from on; NULL */
+    double *squares;       /* [labelled][ICL_METHODS], likewise: squared errors */
     icl_regression_score scores[ICL_METHODS]; /* of the held-out rows */
     icl_importance *importances;              /* [features]; NULL: not measured */
     size_t predicted;                         /* rows without a target */
@@ -106,7 +111,8 @@ typedef struct icl_regression_outcome {
 
 /* Predicts. ICL_ERROR_INPUT for a table that cannot be learned from: as icl_predict for its rows and its target, and
  * for more than ICL_REGRESSION_MAX_FEATURES features; as icl_table_model_load for the model; and if the model alone is
- * asked for and there is none, or the table has too many features for it. ICL_ERROR_INTERRUPTED when asked to stop. */
+ * asked for and there is none, or the table has too many features for it; if methods of a series alone are asked for a
+ * table that is none. ICL_ERROR_INTERRUPTED when asked to stop. */
 ICL_API icl_status icl_regress(const icl_regression_params *params, icl_regression_outcome **outcome, icl_error *error);
 
 /* NULL is allowed. */
@@ -116,7 +122,8 @@ ICL_API void icl_regression_outcome_destroy(icl_regression_outcome **outcome);
 
 /* Adds warnings about the predictions, a line each, none if all is well: no method is better than the mean of the
  * labels; predictions that are not finite, or farther outside the labels than these span; methods that learned from a
- * part of the rows; a model that the table has too many features for. `table` is that of the predictions. */
+ * part of the rows; a model that the table has too many features for; how standard errors of a series are meant.
+ * `table` is that of the predictions. */
 ICL_API icl_status icl_regression_notes(const icl_regression_outcome *outcome, const icl_table *table, icl_text *notes,
                                         icl_error *error);
 

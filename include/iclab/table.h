@@ -49,9 +49,16 @@ typedef enum icl_missing {
     ICL_MISSING_KEPT,    /* a missing feature is NaN in the table; a missing target is refused */
 } icl_missing;
 
+/* Rows in the order of time, at equal distances: a series. */
+typedef struct icl_time_series {
+    size_t lags;   /* values of the target before a row that are its features; 0: the rows are no series */
+    size_t ahead;  /* rows from the last value that a forecast sees to its own row, at least 1 in a series */
+    size_t season; /* rows of a season: a forecast beside others is the value of one season before; 0: none */
+} icl_time_series;
+
 /* One thing that was done to a table while its text became numbers. */
 typedef struct icl_table_step {
-    const char *what; /* "separator", "decimal", "named", "left-out", "one-hot", "missing", "dropped" */
+    const char *what; /* "separator", "decimal", "named", "left-out", "one-hot", "missing", "dropped", "lags" */
     size_t number;    /* number of the column, from 1; 0: the whole table */
     size_t count;     /* number of cells, rows or categories concerned; 0: not applicable */
     char *text;       /* a sentence about it, for people */
@@ -82,6 +89,7 @@ typedef struct icl_table {
     size_t omission_count;         /* number of omissions */
     icl_table_step *steps;         /* [step_count], in the order in which they were taken */
     size_t step_count;             /* number of steps */
+    icl_time_series series;        /* made by icl_table_lag; lags of 0: rows in no order */
 } icl_table;
 
 /* What to read. Messages name the options of the command iclab predict that help: --separator, --decimal, … */
@@ -94,6 +102,7 @@ typedef struct icl_table_params {
     const char *const *excluded; /* [excluded_count], likewise: columns that are not features */
     size_t excluded_count;       /* number of excluded columns */
     const char *target;          /* likewise, the last column of the table; NULL: no target */
+    bool target_alone;           /* without columns that are named, no column is read beside the target */
     bool missing_targets;        /* a missing target is NaN in the table, instead of refused or dropped */
     icl_missing missing;         /* treatment of missing values */
     bool one_hot;                /* text becomes a column of 0 and 1 for each of its categories, up to 64 */
@@ -114,6 +123,20 @@ typedef struct icl_table_params {
  * "987", a table above the limits or without rows.
  */
 ICL_API icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl_error *error);
+
+/*
+ * Makes the rows of a series from a table in the order of time, whose last column is the target y. With h = ahead (0:
+ * 1) row t has the features
+ *     y(t - h), y(t - h - 1), ..., y(t - h - lags + 1),
+ * then y(t - season) unless that is among them or there is no season, then the table's other columns in row t - h; and
+ * the target y(t). So a row knows nothing that was measured less than h rows before it. Rows without such a past are
+ * left out. The last row made has no target: it follows the table's last one by h rows.
+ *
+ * The table is read during the call alone. ICL_ERROR_INPUT for lags of 0, a season of fewer than h rows, a target that
+ * is missing, no row with such a past, and more than ICL_TABLE_MAX_CELLS cells.
+ */
+ICL_API icl_status icl_table_lag(const icl_table *table, const icl_time_series *series, icl_table **lagged,
+                                 icl_error *error);
 
 /* Returns "comma", "semicolon", "tab" or "pipe"; NULL for a separator without a name. */
 ICL_API const char *icl_separator_word(char separator);

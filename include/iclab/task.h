@@ -77,7 +77,7 @@ typedef struct icl_side {
 #define ICL_SIDE_NOISE "noise"
 
 /* w, [B, d, 1]; for functions, the direction that they depend on, [B, k, 1] in a subspace; for quadratic targets W, [B,
- * d, d]. */
+ * d, d]; for autoregressions, except in batches for training, the partial autocorrelations, [B, K, 1]. */
 #define ICL_SIDE_COEFFICIENTS "coefficients"
 
 /* The sum of e_i e_i^T over e_i = (x_i, y_i), [B, d + 1, d + 1]; only with task.sampler = gram. */

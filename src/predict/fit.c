@@ -23,7 +23,7 @@ enum { BLOCK = 1024 };
 /* ---- References ---- */
 
 const char *icl_reference_name(icl_reference reference) {
-    static const char *const names[ICL_REFERENCES] = {"mean", "ols", "ridge", "adarr"};
+    static const char *const names[ICL_REFERENCES] = {"mean", "ols", "ridge", "adarr", "last_value", "last_season"};
     return names[reference];
 }
 
@@ -85,6 +85,7 @@ void icl_references_fit(icl_references *references, const icl_standardization *z
     for (size_t i = 1; i < ICL_RIDGE_PENALTIES; i++)
         if (left_out[i] < left_out[best])
             best = i;
+    references->series = rows->table->series;
     references->ridge_penalty = icl_ridge_penalty(best, z->rows);
     references->residual_variance = freedom > 0 ? least_squares / (double)freedom : (double)NAN;
     memset(references->filters, 0, p * sizeof(double));
@@ -96,11 +97,14 @@ void icl_references_fit(icl_references *references, const icl_standardization *z
 
 void icl_references_predict(const icl_references *references, const icl_standardization *z, const double *features,
                             double predictions[ICL_REFERENCES]) {
+    const icl_time_series *series = &references->series;
     const size_t p = z->features;
 
     icl_standardize_row(z, features, references->row);
     icl_rotate_row(z, references->row, references->rotated);
-    for (size_t i = 0; i < ICL_REFERENCES; i++) {
+    predictions[ICL_REFERENCE_LAST_VALUE] = series->lags > 0 ? features[0] : (double)NAN;
+    predictions[ICL_REFERENCE_LAST_SEASON] = series->season > 0 ? features[icl_season_feature(series)] : (double)NAN;
+    for (size_t i = 0; i < ICL_REFERENCE_LAST_VALUE; i++) {
         const double *filter = references->filters + i * p;
         double sum = 0;
         for (size_t k = 0; k < p; k++)
@@ -288,7 +292,9 @@ static void plan_prompts(icl_prediction_run *run, size_t rows) {
                                                             : run->prompter.trained_context;
 
     run->fit.context = rows < longest ? rows : longest;
-    run->fit.prompts = run->fit.context == rows ? 1 : params->prompts > 0 ? params->prompts : ICL_PREDICT_PROMPTS;
+    run->fit.prompts = run->fit.context == rows || params->table->series.lags > 0 ? 1
+                       : params->prompts > 0                                      ? params->prompts
+                                                                                  : ICL_PREDICT_PROMPTS;
 }
 
 static icl_status reserve_context(icl_prediction_run *run, icl_error *error) {
@@ -328,8 +334,8 @@ static icl_status show_prompt(icl_prediction_run *run, const icl_table_rows *row
 
     memcpy(fit->shown, rows->indices, rows->count * sizeof *fit->shown);
     if (fit->context < rows->count)
-        ICL_CHECK(
-            icl_shuffle(run->params->seed, ICL_PROMPT_STREAM, (split << 20) + prompt, rows->count, fit->shown, error));
+        ICL_CHECK(icl_begin_with_context(&table->series, run->params->seed, ICL_PROMPT_STREAM, (split << 20) + prompt,
+                                         rows->count, fit->shown, error));
     for (size_t i = 0; i < fit->context; i++) {
         const double *row = table->values + fit->shown[i] * table->columns;
         place(fit, d, row, fit->inputs + i * d);

@@ -1,8 +1,8 @@
 /*
- * The mean, ridge and nearest neighbours. Their leave-one-out residuals r_i choose a penalty and a number of
- * neighbours, and are their intervals: prediction -+ q, where q is the ceil(share (m + 1))-th smallest |r_i| of m, the
- * largest if there is none (the jackknife; Barber, Candes, Ramdas, Tibshirani, "Predictive inference with the
- * jackknife+", Annals of Statistics 49, 2021, section 1).
+ * The mean, least squares, ridge, nearest neighbours, and a series' value before. Their leave-one-out residuals r_i
+ * choose a penalty and a number of neighbours, and are their intervals: prediction -+ q, where q is the ceil(share (m +
+ * 1))-th smallest |r_i| of m, the largest if there is none (the jackknife; Barber, Candes, Ramdas, Tibshirani,
+ * "Predictive inference with the jackknife+", Annals of Statistics 49, 2021, section 1).
  */
 #include <math.h>
 #include <string.h>
@@ -79,13 +79,13 @@ static icl_status predict_mean(const void *fitted, size_t count, const double *i
 
 const icl_method_functions icl_mean_method = {"mean", true, fit_mean, predict_mean, destroy};
 
-/* ---- Ridge ---- */
+/* ---- Least squares and ridge ---- */
 
-typedef struct ridge_fit {
+typedef struct line_fit {
     interval_margins margins;
     size_t features;
     double weights[]; /* [features] */
-} ridge_fit;
+} line_fit;
 
 /* Returns the index of the penalty of the least leave-one-out error. `rotated` is scratch [features]. */
 static size_t choose_penalty(const icl_lesson *lesson, double *rotated) {
@@ -107,18 +107,20 @@ static size_t choose_penalty(const icl_lesson *lesson, double *rotated) {
     return best;
 }
 
-static icl_status fit_ridge(const icl_lesson *lesson, void **fitted, icl_error *error) {
+/* Fits a line with the penalty given, or if that is below 0 with the one chosen. */
+static icl_status fit_line(const icl_lesson *lesson, double penalty, void **fitted, icl_error *error) {
     const icl_standardization *z = lesson->standardization;
     const size_t p = lesson->features;
-    double *rotated = NULL, *residuals = NULL, penalty;
-    ridge_fit *fit = NULL;
+    double *rotated = NULL, *residuals = NULL;
+    line_fit *fit = NULL;
     icl_status status;
 
-    ICL_TRY(icl_allocate(1, sizeof *fit + p * sizeof *fit->weights, "ridge", &fit, error));
+    ICL_TRY(icl_allocate(1, sizeof *fit + p * sizeof *fit->weights, "line", &fit, error));
     *fitted = fit;
     ICL_TRY(icl_allocate(p, sizeof *rotated, "row", &rotated, error));
     ICL_TRY(icl_allocate(lesson->rows, sizeof *residuals, "residuals", &residuals, error));
-    penalty = icl_ridge_penalty(choose_penalty(lesson, rotated), lesson->rows);
+    if (penalty < 0)
+        penalty = icl_ridge_penalty(choose_penalty(lesson, rotated), lesson->rows);
     for (size_t i = 0; i < lesson->rows; i++) {
         icl_rotate_row(z, lesson->inputs + i * p, rotated);
         residuals[i] = icl_left_out_residual(z, rotated, lesson->labels[i], penalty);
@@ -126,7 +128,7 @@ static icl_status fit_ridge(const icl_lesson *lesson, void **fitted, icl_error *
     fit->margins = margins_of(residuals, lesson->rows);
     fit->features = p;
     for (size_t k = 0; k < p; k++)
-        for (size_t j = 0; j < p; j++)
+        for (size_t j = 0; z->eigenvalues[k] + penalty > 0 && j < p; j++)
             fit->weights[j] += z->products[k] / (z->eigenvalues[k] + penalty) * z->eigenvectors[k * p + j];
 done:
     icl_free(&rotated);
@@ -134,9 +136,17 @@ done:
     return status;
 }
 
-static icl_status predict_ridge(const void *fitted, size_t count, const double *inputs, icl_forecast *forecasts,
-                                icl_error *error) {
-    const ridge_fit *fit = fitted;
+static icl_status fit_ols(const icl_lesson *lesson, void **fitted, icl_error *error) {
+    return fit_line(lesson, 0, fitted, error);
+}
+
+static icl_status fit_ridge(const icl_lesson *lesson, void **fitted, icl_error *error) {
+    return fit_line(lesson, -1, fitted, error);
+}
+
+static icl_status predict_line(const void *fitted, size_t count, const double *inputs, icl_forecast *forecasts,
+                               icl_error *error) {
+    const line_fit *fit = fitted;
 
     (void)error;
     for (size_t i = 0; i < count; i++) {
@@ -148,7 +158,61 @@ static icl_status predict_ridge(const void *fitted, size_t count, const double *
     return ICL_OK;
 }
 
-const icl_method_functions icl_ridge_method = {"ridge", true, fit_ridge, predict_ridge, destroy};
+const icl_method_functions icl_ols_method = {"ols", true, fit_ols, predict_line, destroy};
+const icl_method_functions icl_ridge_method = {"ridge", true, fit_ridge, predict_line, destroy};
+
+/* ---- A series' value before ---- */
+
+/* The value is a feature. The standardized forecast of a target, which is the value in the target's units, is shift +
+ * scale times the standardized feature. Nothing is learned, so residuals are errors. */
+typedef struct value_fit {
+    interval_margins margins;
+    size_t features, column;
+    double shift, scale;
+} value_fit;
+
+static icl_status fit_value(const icl_lesson *lesson, size_t column, void **fitted, icl_error *error) {
+    const icl_standardization *z = lesson->standardization;
+    const size_t p = lesson->features;
+    double *residuals = NULL;
+    value_fit *fit = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(1, sizeof *fit, "value before", &fit, error));
+    *fitted = fit;
+    ICL_TRY(icl_allocate(lesson->rows, sizeof *residuals, "residuals", &residuals, error));
+    fit->features = p;
+    fit->column = column;
+    fit->shift = icl_standardize_target(z, z->means[column]);
+    fit->scale = z->deviations[p] > 0 ? z->deviations[column] / z->deviations[p] : 0;
+    for (size_t i = 0; i < lesson->rows; i++)
+        residuals[i] = lesson->labels[i] - fit->shift - fit->scale * lesson->inputs[i * p + column];
+    fit->margins = margins_of(residuals, lesson->rows);
+done:
+    icl_free(&residuals);
+    return status;
+}
+
+static icl_status fit_last_value(const icl_lesson *lesson, void **fitted, icl_error *error) {
+    return fit_value(lesson, 0, fitted, error);
+}
+
+static icl_status fit_last_season(const icl_lesson *lesson, void **fitted, icl_error *error) {
+    return fit_value(lesson, icl_season_feature(&lesson->series), fitted, error);
+}
+
+static icl_status predict_value(const void *fitted, size_t count, const double *inputs, icl_forecast *forecasts,
+                                icl_error *error) {
+    const value_fit *fit = fitted;
+
+    (void)error;
+    for (size_t i = 0; i < count; i++)
+        forecasts[i] = forecast_of(fit->shift + fit->scale * inputs[i * fit->features + fit->column], &fit->margins);
+    return ICL_OK;
+}
+
+const icl_method_functions icl_last_value_method = {"last_value", true, fit_last_value, predict_value, destroy};
+const icl_method_functions icl_last_season_method = {"last_season", true, fit_last_season, predict_value, destroy};
 
 /* ---- Neighbours ---- */
 

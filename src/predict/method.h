@@ -13,6 +13,7 @@ typedef struct icl_lesson {
     const double *labels;   /* [rows] */
     icl_table_model *model; /* NULL: none */
     uint32_t seed;
+    icl_time_series series; /* lags of 0: the rows are in no order */
 } icl_lesson;
 
 typedef struct icl_method_functions {
@@ -26,7 +27,7 @@ typedef struct icl_method_functions {
     void (*destroy)(void **fitted);
 } icl_method_functions;
 
-extern const icl_method_functions icl_mean_method, icl_ridge_method, icl_neighbours_method, icl_gaussian_process_method,
-    icl_model_method;
+extern const icl_method_functions icl_mean_method, icl_last_value_method, icl_last_season_method, icl_ols_method,
+    icl_ridge_method, icl_neighbours_method, icl_gaussian_process_method, icl_model_method;
 
 #endif

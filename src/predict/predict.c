@@ -51,6 +51,10 @@ int icl_predict_verdict(const icl_predict_score *score) {
     return score->minus_model > margin ? 0 : score->minus_model < -margin ? 1 : 2;
 }
 
+size_t icl_predictor_count(const icl_predict_outcome *outcome) {
+    return ICL_TABLE_PREDICTORS + (size_t)(outcome->series.lags > 0) + (size_t)(outcome->series.season > 0);
+}
+
 void icl_predict_outcome_destroy(icl_predict_outcome **outcome) {
     if (*outcome) {
         icl_standardization_release(&(*outcome)->standardization);
@@ -67,12 +71,14 @@ void icl_predict_outcome_destroy(icl_predict_outcome **outcome) {
 /* Computes mean and standard error over rows of one column of squared errors, minus column `less` if there is one. */
 static void measure(const icl_predict_outcome *outcome, size_t column, size_t less, double *differences, double *mean,
                     double *standard_error) {
-    for (size_t i = 0; i < outcome->labelled; i++) {
-        const double *squares = outcome->squares + i * ICL_PREDICTORS;
+    const size_t count = outcome->labelled - outcome->held_from;
+
+    for (size_t i = 0; i < count; i++) {
+        const double *squares = outcome->squares + (outcome->held_from + i) * ICL_PREDICTORS;
         differences[i] = squares[column] - (less < ICL_PREDICTORS ? squares[less] : 0);
     }
-    *mean = icl_mean(differences, outcome->labelled);
-    *standard_error = icl_standard_error(differences, outcome->labelled);
+    *mean = icl_mean(differences, count);
+    *standard_error = icl_error_of_mean(&outcome->series, differences, count);
 }
 
 /* Computes the scores from the squared errors. */
@@ -95,24 +101,25 @@ done:
 
 /* ---- Held-out errors ---- */
 
-/* Predicts items [first, end) of `order` from the others. */
-static icl_status predict_fold(icl_prediction_run *run, const size_t *order, size_t first, size_t end, uint64_t split,
+/* Predicts the items of `order` that a fold holds out from those that it knows. */
+static icl_status predict_fold(icl_prediction_run *run, const size_t *order, const icl_fold *fold, uint64_t split,
                                size_t *training, double *predictions, icl_error *error) {
     const icl_table *table = &run->tables.table.table;
-    const size_t count = run->outcome->labelled;
-    const icl_table_rows rows = {table, training, count - (end - first)};
-    const icl_table_rows queries = {table, order + first, end - first};
+    const size_t before = fold->first < fold->known ? fold->first : fold->known;
+    const size_t after = fold->end < fold->known ? fold->known - fold->end : 0;
+    const icl_table_rows rows = {table, training, before + after};
+    const icl_table_rows queries = {table, order + fold->first, fold->end - fold->first};
 
-    memcpy(training, order, first * sizeof *training);
-    memcpy(training + first, order + end, (count - end) * sizeof *training);
+    memcpy(training, order, before * sizeof *training);
+    memcpy(training + before, order + fold->end, after * sizeof *training);
     ICL_CHECK(icl_fit_rows(run, &rows, error));
-    return icl_fit_predict(run, &rows, split, &queries, predictions + first * ICL_PREDICTORS, error);
+    return icl_fit_predict(run, &rows, split, &queries, predictions + fold->first * ICL_PREDICTORS, error);
 }
 
 /* Adds one repetition's predictions to the averages. They are for the items of `places`, which index outcome->rows. */
 static void add_repeat(icl_predict_outcome *outcome, const icl_table *table, const size_t *places,
                        const double *predictions) {
-    for (size_t i = 0; i < outcome->labelled; i++) {
+    for (size_t i = outcome->held_from; i < outcome->labelled; i++) {
         const size_t row = outcome->rows[places[i]];
         const double target = table->values[(row + 1) * table->columns - 1];
         for (size_t j = 0; j < ICL_PREDICTORS; j++) {
@@ -128,8 +135,11 @@ static void add_repeat(icl_predict_outcome *outcome, const icl_table *table, con
 static icl_status allocate_held_out(icl_predict_outcome *outcome, icl_error *error) {
     ICL_CHECK(icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out predictions",
                            &outcome->heldout, error));
-    return icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out errors", &outcome->squares,
-                        error);
+    ICL_CHECK(
+        icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out errors", &outcome->squares, error));
+    for (size_t i = 0; i < outcome->held_from * ICL_PREDICTORS; i++)
+        outcome->heldout[i] = outcome->squares[i] = (double)NAN;
+    return ICL_OK;
 }
 
 static icl_status hold_out(icl_prediction_run *run, icl_error *error) {
@@ -147,14 +157,13 @@ static icl_status hold_out(icl_prediction_run *run, icl_error *error) {
     for (size_t repeat = 0; repeat < outcome->repeats; repeat++) {
         for (size_t i = 0; i < count; i++)
             places[i] = i;
-        ICL_TRY(icl_shuffle(run->params->seed, ICL_SPLIT_STREAM, repeat, count, places, error));
+        if (outcome->series.lags == 0)
+            ICL_TRY(icl_shuffle(run->params->seed, ICL_SPLIT_STREAM, repeat, count, places, error));
         for (size_t i = 0; i < count; i++)
             order[i] = outcome->rows[places[i]];
         for (size_t fold = 0; fold < outcome->folds; fold++) {
-            size_t first, end;
-            icl_fold_range(count, outcome->folds, fold, &first, &end);
-            ICL_TRY(
-                predict_fold(run, order, first, end, 1 + repeat * outcome->folds + fold, training, predictions, error));
+            const icl_fold found = icl_find_fold(&outcome->series, count, outcome->folds, fold);
+            ICL_TRY(predict_fold(run, order, &found, 1 + repeat * outcome->folds + fold, training, predictions, error));
         }
         add_repeat(outcome, run->params->table, places, predictions);
     }
@@ -213,21 +222,34 @@ static size_t most_queries(const icl_prediction_run *run) {
     return fold > unlabelled ? fold : unlabelled;
 }
 
+static icl_status find_rows(const icl_predict_params *params, icl_predict_outcome *outcome, icl_error *error) {
+    const icl_held_out_request request = {.folds = params->folds > 0 ? params->folds : ICL_PREDICT_FOLDS,
+                                          .repeats = params->repeats,
+                                          .most_repeats = ICL_PREDICT_REPEATS,
+                                          .are_folds_given = params->folds > 0,
+                                          .without_held_out = params->without_held_out,
+                                          .without_options = params->without_options};
+    icl_held_out plan = {0};
+    const icl_status status = icl_plan_held_out(params->table, &request, &plan, error);
+
+    outcome->rows = plan.rows;
+    outcome->labelled = plan.labelled;
+    outcome->held_from = plan.held_from;
+    outcome->folds = plan.folds;
+    outcome->repeats = plan.repeats;
+    return status;
+}
+
 static icl_status prepare(icl_prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     icl_predict_outcome *outcome = run->outcome;
 
     outcome->dimension = icl_task_keys_read(params->recipe).d;
     ICL_CHECK(check_request(params, outcome->dimension, error));
-    if (!params->without_held_out)
-        outcome->folds = params->folds > 0 ? params->folds : ICL_PREDICT_FOLDS;
+    outcome->series = params->table->series;
     outcome->features = params->table->columns - 1;
     outcome->trained_context = icl_task_keys_read(params->recipe).n;
-    ICL_CHECK(icl_find_labelled(params->table, outcome->folds, !params->without_options, &outcome->rows,
-                                &outcome->labelled, error));
-    if (!params->without_held_out)
-        outcome->repeats =
-            params->repeats > 0 ? params->repeats : icl_default_repeats(outcome->labelled, ICL_PREDICT_REPEATS);
+    ICL_CHECK(find_rows(params, outcome, error));
     outcome->whitened = params->inputs == ICL_INPUTS_AUTO
                             ? strcmp(icl_law_keys_read(params->recipe).covariance, "identity") == 0
                             : params->inputs == ICL_INPUTS_WHITENED;

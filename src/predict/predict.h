@@ -19,13 +19,28 @@ icl_status icl_check_columns(const icl_table *table, const icl_table *fresh, boo
 /* Refuses values of too large a magnitude; missing values are allowed. */
 icl_status icl_check_values(const icl_table *table, icl_error *error);
 
-/* Finds the rows with a target: *rows [*count], freed with icl_free. ICL_ERROR_INPUT for fewer of them than 4 or than
- * folds, and for a target that does not vary. */
-icl_status icl_find_labelled(const icl_table *table, size_t folds, bool with_options, size_t **rows, size_t *count,
-                             icl_error *error);
+/* How rows are to be held out. */
+typedef struct icl_held_out_request {
+    size_t folds;         /* that were asked for, or are usual */
+    bool are_folds_given; /* they were asked for */
+    size_t repeats;       /* 0: the usual, at most `most_repeats`, and fewer for more than 1,000 rows */
+    size_t most_repeats;
+    bool without_held_out; /* no row is */
+    bool without_options;  /* messages mention no options of the command iclab predict */
+} icl_held_out_request;
 
-/* Returns how often these rows are held out, at most `most` times: fewer for more than 1,000 rows. */
-size_t icl_default_repeats(size_t rows, size_t most);
+/* The rows that are learned from and held out. */
+typedef struct icl_held_out {
+    size_t *rows; /* [labelled], those with a target: freed with icl_free, also after a failure */
+    size_t labelled, folds, repeats;
+    size_t held_from; /* the first of `rows` that is held out */
+} icl_held_out;
+
+/* Finds the rows with a target, and plans how they are held out: a series once, in 10 folds unless others are asked for
+ * or its rows do not allow it. ICL_ERROR_INPUT for fewer rows than 4 or than folds, for parts of a series that, less
+ * the rows that are not yet known at an origin, would have fewer than 4, and for a target that does not vary. */
+icl_status icl_plan_held_out(const icl_table *table, const icl_held_out_request *request, icl_held_out *plan,
+                             icl_error *error);
 
 /* ---- Splits ---- */
 
@@ -40,8 +55,33 @@ size_t icl_default_repeats(size_t rows, size_t most);
  * theirs. */
 icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error);
 
-/* Finds items [first, end) of `count` that fold number `fold` of `folds` holds; sizes differ by at most 1. */
-void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end);
+/*
+ * The rows of a series are held out in their order, from rolling origins: they are cut in folds + 1 parts of equal
+ * size, and each part but the first is forecast from the rows whose targets were known `ahead` rows before its first. So
+ * nothing that came later is learned, neither from targets nor from features.
+ */
+
+/* What a fold holds out of `count` rows in an order, items [first, end), and that it learns from items [0, known)
+ * without these. */
+typedef struct icl_fold {
+    size_t first, end, known;
+} icl_fold;
+
+/* Finds fold number `fold`: one of `folds` parts, whose sizes differ by at most 1, or that of a rolling origin. */
+icl_fold icl_find_fold(const icl_time_series *series, size_t count, size_t folds, size_t fold);
+
+/* Puts `count` items, rows of a table in their order, into one that begins with a context: at random, or the latest
+ * rows of a series first. */
+icl_status icl_begin_with_context(const icl_time_series *series, uint32_t seed, uint32_t stream, uint64_t step,
+                                  size_t count, size_t *items, icl_error *error);
+
+/* Returns the place of the feature that is the value of one season before. The last value is feature 0. */
+size_t icl_season_feature(const icl_time_series *series);
+
+/* Returns the standard error of the mean of errors in the order of the rows: for independent errors, or of a series
+ * for correlated ones. icl_note_series adds a line that says how, of a series alone. */
+double icl_error_of_mean(const icl_time_series *series, const double *errors, size_t count);
+icl_status icl_note_series(const icl_time_series *series, size_t count, icl_text *notes, icl_error *error);
 
 /* ---- Standardization ---- */
 
@@ -158,6 +198,7 @@ double icl_left_out_residual(const icl_standardization *standardization, const d
 typedef struct icl_references {
     /* [ICL_REFERENCES][p]: predictions are sum_k f_k a_k u_k, where a are the products and u is the rotated row. */
     double *filters;
+    icl_time_series series;   /* of the rows: values before are predictions, too */
     double *row, *rotated;    /* [p] */
     double ridge_penalty;     /* added to the eigenvalues of Z^T Z */
     double residual_variance; /* of standardized labels; NaN if no residual is left */

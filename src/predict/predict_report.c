@@ -140,6 +140,7 @@ icl_status icl_predict_notes(const icl_predict_outcome *outcome, const icl_table
                              icl_error *error) {
     ICL_CHECK(note_scores(outcome, notes, error));
     ICL_CHECK(note_far_rows(outcome, table, notes, error));
+    ICL_CHECK(icl_note_series(&outcome->series, outcome->labelled - outcome->held_from, notes, error));
     return note_features(outcome, table, notes, error);
 }
 
@@ -185,7 +186,7 @@ static icl_status add_scores(const icl_predict_report *params, icl_report *repor
 
     ICL_CHECK(icl_report_section(report, "Errors on rows held out", error));
     ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+    for (size_t i = 0; i < icl_predictor_count(params->outcome); i++)
         ICL_CHECK(add_score(params, i, report, error));
     ICL_CHECK(icl_report_table_end(report, error));
     return icl_report_paragraph(report,
@@ -202,17 +203,18 @@ static icl_status add_scores(const icl_predict_report *params, icl_report *repor
 static icl_status draw_residuals(const icl_predict_report *params, const icl_drawing *drawing, icl_error *error) {
     enum { SERIES = 3 };
     const icl_predict_outcome *outcome = params->outcome;
-    const size_t count = outcome->labelled;
+    const size_t count = outcome->labelled - outcome->held_from;
     double *values = NULL, ends[2] = {HUGE_VAL, -HUGE_VAL};
     icl_text labels[2] = {{0}, {0}};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(SERIES * count, sizeof *values, "points of a figure", &values, error));
     for (size_t i = 0; i < count; i++) {
-        const double truth = params->table->values[(outcome->rows[i] + 1) * params->table->columns - 1];
+        const size_t place = outcome->held_from + i;
+        const double truth = params->table->values[(outcome->rows[place] + 1) * params->table->columns - 1];
         values[i] = truth;
-        values[count + i] = outcome->heldout[i * ICL_PREDICTORS] - truth;
-        values[2 * count + i] = outcome->heldout[i * ICL_PREDICTORS + OLS] - truth;
+        values[count + i] = outcome->heldout[place * ICL_PREDICTORS] - truth;
+        values[2 * count + i] = outcome->heldout[place * ICL_PREDICTORS + OLS] - truth;
         ends[0] = fmin(ends[0], truth);
         ends[1] = fmax(ends[1], truth);
     }
@@ -260,21 +262,22 @@ static icl_status add_pictures(const icl_predict_report *params, icl_report *rep
 static icl_status add_predictions(const icl_predict_report *params, icl_report *report, icl_error *error) {
     const icl_predict_outcome *outcome = params->outcome;
     const size_t shown = outcome->predicted < MOST_ROWS ? outcome->predicted : MOST_ROWS;
+    const size_t predictors = icl_predictor_count(outcome);
     icl_report_column columns[1 + ICL_PREDICTORS] = {{"line", true}};
     icl_text note = {0};
     icl_status status = ICL_OK;
 
     if (shown == 0)
         return ICL_OK;
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+    for (size_t i = 0; i < predictors; i++)
         columns[1 + i] = (icl_report_column){icl_predictor_name(i), true};
     ICL_TRY(icl_report_section(report, "Rows predicted", error));
-    ICL_TRY(icl_report_table_begin(report, columns, 1 + ICL_PREDICTORS, error));
+    ICL_TRY(icl_report_table_begin(report, columns, 1 + predictors, error));
     for (size_t row = 0; row < shown; row++) {
         char texts[1 + ICL_PREDICTORS][CELL];
         const char *cells[1 + ICL_PREDICTORS] = {texts[0]};
         snprintf(texts[0], CELL, "%zu", outcome->lines[row]);
-        for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        for (size_t i = 0; i < predictors; i++)
             cells[1 + i] = number_text(outcome->predictions[row * ICL_PREDICTORS + i], texts[1 + i]);
         ICL_TRY(icl_report_table_row(report, ICL_TONE_PLAIN, cells, error));
     }
@@ -349,11 +352,11 @@ static icl_status write_lead(const icl_predict_report *params, icl_text *lead, i
     ICL_CHECK(icl_text_print(lead, error,
                              "On %zu rows, each predicted from rows outside its fold, the model's mean squared error "
                              "is %s \u00b1 %s.",
-                             params->outcome->labelled, number_text(model->mse, texts[0]),
+                             params->outcome->labelled - params->outcome->held_from, number_text(model->mse, texts[0]),
                              number_text(model->se, texts[1])));
     for (int verdict = 0; verdict < 3; verdict++) {
         const char *comma = "";
-        for (size_t i = 1; i < ICL_PREDICTORS; i++) {
+        for (size_t i = 1; i < icl_predictor_count(params->outcome); i++) {
             if (icl_predict_verdict(&params->outcome->scores[i]) != verdict)
                 continue;
             if (!*comma)

@@ -18,6 +18,9 @@ static const icl_method_functions *const methods[ICL_METHODS] = {
     [ICL_METHOD_NEIGHBOURS] = &icl_neighbours_method,
     [ICL_METHOD_GAUSSIAN_PROCESS] = &icl_gaussian_process_method,
     [ICL_METHOD_MODEL] = &icl_model_method,
+    [ICL_METHOD_LAST_VALUE] = &icl_last_value_method,
+    [ICL_METHOD_LAST_SEASON] = &icl_last_season_method,
+    [ICL_METHOD_OLS] = &icl_ols_method,
 };
 
 const char *icl_method_name(icl_method method) {
@@ -56,6 +59,8 @@ typedef struct regression_run {
     size_t fits, fits_done; /* for the report of progress */
 } regression_run;
 
+static const icl_forecast no_forecast = {(double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN};
+
 /* ---- Learning from some rows ---- */
 
 /* Puts the rows into an order whose beginning is the context, and standardizes them. */
@@ -66,14 +71,15 @@ static icl_status prepare_split(regression_run *run, const icl_table_rows *rows,
     ICL_CHECK(icl_standardization_fit(&run->standardization, rows, error));
     memcpy(run->order, rows->indices, rows->count * sizeof *run->order);
     if (rows->count > context)
-        ICL_CHECK(icl_shuffle(run->params->seed, CONTEXT_STREAM, split, rows->count, run->order, error));
+        ICL_CHECK(icl_begin_with_context(&run->outcome->series, run->params->seed, CONTEXT_STREAM, split, rows->count,
+                                         run->order, error));
     for (size_t i = 0; i < rows->count; i++) {
         const double *row = rows->table->values + run->order[i] * rows->table->columns;
         icl_standardize_row(&run->standardization, row, run->inputs + i * p);
         run->labels[i] = icl_standardize_target(&run->standardization, row[p]);
     }
-    run->all =
-        (icl_lesson){&run->standardization, rows->count, p, run->inputs, run->labels, run->model, run->params->seed};
+    run->all = (icl_lesson){&run->standardization, rows->count,         p, run->inputs, run->labels, run->model,
+                            run->params->seed,     run->outcome->series};
     run->context = run->all;
     run->context.rows = rows->count < context ? rows->count : context;
     return ICL_OK;
@@ -120,7 +126,6 @@ static bool runs(const icl_regression_outcome *outcome, size_t method) {
 /* Answers rows by every method that runs: forecasts [count][ICL_METHODS]. */
 static icl_status predict_rows(regression_run *run, const icl_table_rows *rows, icl_forecast *forecasts,
                                icl_error *error) {
-    const double none = (double)NAN;
     void *fitted = NULL;
     icl_status status = ICL_OK;
     size_t method;
@@ -128,7 +133,7 @@ static icl_status predict_rows(regression_run *run, const icl_table_rows *rows, 
     load_queries(run, rows);
     for (method = 0; method < ICL_METHODS; method++) {
         for (size_t i = 0; i < rows->count; i++)
-            forecasts[i * ICL_METHODS + method] = (icl_forecast){none, none, none, none, none};
+            forecasts[i * ICL_METHODS + method] = no_forecast;
         if (!runs(run->outcome, method))
             continue;
         ICL_TRY(fit_method(run, (icl_method)method, &fitted, error));
@@ -147,7 +152,7 @@ done:
 
 /* One split of the labelled rows: items [first, end) of the places are held out. */
 typedef struct split_rows {
-    size_t *places;          /* [labelled], indices into outcome->rows in a random order */
+    size_t *places;          /* [labelled], indices into outcome->rows in a random order, of a series in theirs */
     size_t *training, *held; /* [labelled], indices of table rows */
     size_t first, end;
     uint64_t number; /* from 1 */
@@ -168,16 +173,19 @@ static icl_status for_each_split(regression_run *run, size_t repeats, split_body
     for (size_t repeat = 0; repeat < repeats; repeat++) {
         for (size_t i = 0; i < count; i++)
             split.places[i] = i;
-        ICL_TRY(icl_shuffle(run->params->seed, ICL_SPLIT_STREAM, repeat, count, split.places, error));
+        if (outcome->series.lags == 0)
+            ICL_TRY(icl_shuffle(run->params->seed, ICL_SPLIT_STREAM, repeat, count, split.places, error));
         for (size_t fold = 0; fold < outcome->folds; fold++) {
+            const icl_fold found = icl_find_fold(&outcome->series, count, outcome->folds, fold);
             size_t learned = 0;
-            icl_fold_range(count, outcome->folds, fold, &split.first, &split.end);
+            split.first = found.first;
+            split.end = found.end;
             for (size_t i = 0; i < count; i++) {
                 const size_t row = outcome->rows[split.places[i]];
-                if (i < split.first || i >= split.end)
+                if (i >= found.first && i < found.end)
+                    split.held[i - found.first] = row;
+                else if (i < found.known)
                     split.training[learned++] = row;
-                else
-                    split.held[i - split.first] = row;
             }
             split.number = 1 + repeat * outcome->folds + fold;
             const icl_table_rows rows = {&run->tables.table.table, split.training, learned};
@@ -232,7 +240,7 @@ static icl_status hold_split_out(regression_run *run, const split_rows *split, v
 
 /* Computes the mean of values and its standard error. The latter squares them, which may be squares of large targets:
  * so they are divided by the largest first. */
-static void measure(double *values, size_t count, double *mean, double *standard_error) {
+static void measure(const icl_time_series *series, double *values, size_t count, double *mean, double *standard_error) {
     double largest = 0;
 
     *mean = icl_mean(values, count);
@@ -240,13 +248,14 @@ static void measure(double *values, size_t count, double *mean, double *standard
         largest = fmax(largest, fabs(values[i]));
     for (size_t i = 0; i < count && largest > 0; i++)
         values[i] /= largest;
-    *standard_error = largest * icl_standard_error(values, count);
+    *standard_error = largest * icl_error_of_mean(series, values, count);
 }
 
 /* Computes the scores from the squared errors. */
 static icl_status score_all(icl_regression_outcome *outcome, icl_error *error) {
-    const size_t count = outcome->labelled;
+    const size_t count = outcome->labelled - outcome->held_from;
     const double held = (double)(count * outcome->repeats);
+    const double *held_squares = outcome->squares + outcome->held_from * ICL_METHODS;
     double *errors = NULL;
     icl_status status;
 
@@ -255,8 +264,8 @@ static icl_status score_all(icl_regression_outcome *outcome, icl_error *error) {
     for (size_t method = 0; method < ICL_METHODS; method++) {
         icl_regression_score *score = &outcome->scores[method];
         for (size_t i = 0; i < count; i++)
-            errors[i] = outcome->squares[i * ICL_METHODS + method];
-        measure(errors, count, &score->mse, &score->se);
+            errors[i] = held_squares[i * ICL_METHODS + method];
+        measure(&outcome->series, errors, count, &score->mse, &score->se);
         score->relative_mse = score->mse / outcome->scores[ICL_METHOD_MEAN].mse;
         if (score->mse < outcome->scores[outcome->best].mse)
             outcome->best = (icl_method)method;
@@ -266,10 +275,11 @@ static icl_status score_all(icl_regression_outcome *outcome, icl_error *error) {
     }
     for (size_t method = 0; method < ICL_METHODS; method++) {
         for (size_t i = 0; i < count; i++) {
-            const double *squares = outcome->squares + i * ICL_METHODS;
+            const double *squares = held_squares + i * ICL_METHODS;
             errors[i] = squares[method] - squares[outcome->best];
         }
-        measure(errors, count, &outcome->scores[method].minus_best, &outcome->scores[method].minus_best_se);
+        measure(&outcome->series, errors, count, &outcome->scores[method].minus_best,
+                &outcome->scores[method].minus_best_se);
     }
 done:
     icl_free(&errors);
@@ -286,6 +296,10 @@ static icl_status hold_out(regression_run *run, icl_error *error) {
                          &outcome->heldout, error));
     ICL_TRY(icl_allocate(outcome->labelled * ICL_METHODS, sizeof(double), "held-out errors", &outcome->squares, error));
     ICL_TRY(icl_allocate(most * ICL_METHODS, sizeof *forecasts, "predictions", &forecasts, error));
+    for (size_t i = 0; i < outcome->held_from * ICL_METHODS; i++) {
+        outcome->heldout[i] = no_forecast;
+        outcome->squares[i] = (double)NAN;
+    }
     ICL_TRY(for_each_split(run, outcome->repeats, hold_split_out, forecasts, error));
     ICL_TRY(score_all(outcome, error));
 done:
@@ -374,7 +388,7 @@ static icl_status measure_importance(regression_run *run, icl_error *error) {
     ICL_CHECK(for_each_split(run, 1, permute_split, NULL, error));
     for (size_t k = 0; k < outcome->features; k++) {
         icl_importance *importance = &outcome->importances[k];
-        measure(run->increases + k * count, run->measured, &importance->increase, &importance->se);
+        measure(&outcome->series, run->increases + k * count, run->measured, &importance->increase, &importance->se);
         importance->increase /= unit;
         importance->se /= unit;
     }
@@ -433,8 +447,17 @@ static icl_status choose_methods(regression_run *run, icl_error *error) {
     const icl_regression_params *params = run->params;
     const uint32_t every = (1u << ICL_METHODS) - 1, model = 1u << ICL_METHOD_MODEL;
     icl_regression_outcome *outcome = run->outcome;
+    const bool is_series = outcome->series.lags > 0;
 
-    outcome->methods = params->methods ? params->methods & every : every;
+    outcome->methods = params->methods ? params->methods & every : every & ~(is_series ? 0 : 1u << ICL_METHOD_OLS);
+    if (!is_series)
+        outcome->methods &= ~(1u << ICL_METHOD_LAST_VALUE);
+    if (outcome->series.season == 0)
+        outcome->methods &= ~(1u << ICL_METHOD_LAST_SEASON);
+    if (outcome->methods == 0)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: last_value and last_season alone: expected a series, for the latter one with a season",
+                        params->table->name);
     if (params->model) {
         ICL_CHECK(icl_table_model_load(params->backend, params->model, &run->model, error));
         const icl_table_model_limits limits = icl_table_model_get_limits(run->model);
@@ -479,20 +502,33 @@ static icl_status allocate_run(regression_run *run, icl_error *error) {
     return icl_allocate(run->most_queries, sizeof *run->answers, "queries", &run->answers, error);
 }
 
+static icl_status find_rows(const icl_regression_params *params, icl_regression_outcome *outcome, icl_error *error) {
+    const icl_held_out_request request = {.folds = params->folds > 0 ? params->folds : ICL_REGRESSION_FOLDS,
+                                          .repeats = params->repeats,
+                                          .most_repeats = ICL_REGRESSION_REPEATS,
+                                          .are_folds_given = params->folds > 0,
+                                          .without_held_out = params->without_held_out,
+                                          .without_options = params->without_options};
+    icl_held_out plan = {0};
+    const icl_status status = icl_plan_held_out(params->table, &request, &plan, error);
+
+    outcome->rows = plan.rows;
+    outcome->labelled = plan.labelled;
+    outcome->held_from = plan.held_from;
+    outcome->folds = plan.folds;
+    outcome->repeats = plan.repeats;
+    return status;
+}
+
 static icl_status prepare(regression_run *run, icl_error *error) {
     const icl_regression_params *params = run->params;
     icl_regression_outcome *outcome = run->outcome;
 
     ICL_CHECK(check_request(params, error));
-    if (!params->without_held_out)
-        outcome->folds = params->folds > 0 ? params->folds : ICL_REGRESSION_FOLDS;
+    outcome->series = params->table->series;
     outcome->features = params->table->columns - 1;
     outcome->context = params->context > 0 ? params->context : ICL_REGRESSION_CONTEXT;
-    ICL_CHECK(icl_find_labelled(params->table, outcome->folds, !params->without_options, &outcome->rows,
-                                &outcome->labelled, error));
-    if (!params->without_held_out)
-        outcome->repeats =
-            params->repeats > 0 ? params->repeats : icl_default_repeats(outcome->labelled, ICL_REGRESSION_REPEATS);
+    ICL_CHECK(find_rows(params, outcome, error));
     ICL_CHECK(choose_methods(run, error));
     run->fits = count_methods(outcome) * (1 + outcome->folds * outcome->repeats) +
                 (params->without_importance ? 0 : outcome->folds);

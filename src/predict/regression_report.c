@@ -10,6 +10,7 @@
 #include "iclab/file.h"
 #include "iclab/regression.h"
 #include "iclab/text.h"
+#include "predict/predict.h"
 #include "report/figure.h"
 #include "report/report.h"
 
@@ -72,12 +73,16 @@ icl_status icl_regression_notes(const icl_regression_outcome *outcome, const icl
             before = ", ";
         }
         if (*before)
-            ICL_CHECK(icl_text_print(notes, error, " learned from %zu random rows of %zu\n", outcome->context,
-                                     outcome->labelled));
+            ICL_CHECK(icl_text_print(notes, error,
+                                     outcome->series.lags > 0 ? " learned from the last %zu rows of %zu\n"
+                                                              : " learned from %zu random rows of %zu\n",
+                                     outcome->context, outcome->labelled));
     }
     if (outcome->most_features > 0 && outcome->features > outcome->most_features)
         ICL_CHECK(icl_text_print(notes, error, "the model is left out: it takes at most %zu features, not %zu\n",
                                  outcome->most_features, outcome->features));
+    if (outcome->heldout)
+        ICL_CHECK(icl_note_series(&outcome->series, outcome->labelled - outcome->held_from, notes, error));
     return note_predictions(outcome, table, notes, error);
 }
 
@@ -145,15 +150,16 @@ static icl_status draw_predicted(const icl_regression_report *params, icl_error 
     const icl_drawing drawing = {
         .folder = params->folder, .command = "iclab predict", .draw = params->draw, .user = params->user};
     const icl_regression_outcome *outcome = params->outcome;
-    const size_t count = outcome->labelled;
+    const size_t count = outcome->labelled - outcome->held_from;
     double *values = NULL, ends[2] = {HUGE_VAL, -HUGE_VAL};
     icl_text labels[2] = {{0}, {0}};
     icl_status status;
 
     ICL_TRY(icl_allocate(ARRAYS * count, sizeof *values, "points of a figure", &values, error));
     for (size_t i = 0; i < count; i++) {
-        const icl_forecast *forecast = outcome->heldout + i * ICL_METHODS + outcome->best;
-        values[i] = target_of(outcome, params->table, i);
+        const size_t place = outcome->held_from + i;
+        const icl_forecast *forecast = outcome->heldout + place * ICL_METHODS + outcome->best;
+        values[i] = target_of(outcome, params->table, place);
         values[count + i] = forecast->mean;
         values[2 * count + i] = (forecast->high_80 - forecast->low_80) / 2;
         ends[0] = fmin(ends[0], values[i]);
@@ -297,7 +303,7 @@ icl_status icl_regression_report_write(const icl_regression_report *params, icl_
                            "On %zu rows, each predicted from rows outside its fold, the best predictor is %s: its mean "
                            "squared error is %s times that of the mean, and its intervals of 80 %% hold %s of the "
                            "targets.",
-                           outcome->labelled, icl_method_name(outcome->best),
+                           outcome->labelled - outcome->held_from, icl_method_name(outcome->best),
                            number_text(outcome->scores[outcome->best].relative_mse, texts[0]),
                            number_text(outcome->scores[outcome->best].coverage_80, texts[1])));
     ICL_TRY(icl_text_print(&title, error, "%s of %s, predicted", name_of_target(params),

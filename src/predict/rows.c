@@ -232,6 +232,8 @@ double icl_left_out_residual(const icl_standardization *z, const double *rotated
     double leverage = 1 / (double)z->rows, residual = label;
 
     for (size_t k = 0; k < z->features; k++) {
+        if (!(z->eigenvalues[k] + penalty > 0))
+            continue;
         leverage += rotated[k] * rotated[k] / (z->eigenvalues[k] + penalty);
         residual -= rotated[k] * z->products[k] / (z->eigenvalues[k] + penalty);
     }

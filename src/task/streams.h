@@ -43,9 +43,10 @@ enum icl_streams {
     ICL_CLASSES_RARE_STREAMS = ICL_TASK_STREAMS + 0x1740u,   /* heavy tails and outliers */
     ICL_CLASSES_NETWORK_STREAM = ICL_TASK_STREAMS + 0x17feu, /* start of the predictor network */
     ICL_CLASSES_POOL_STREAM = ICL_TASK_STREAMS + 0x17ffu,
-    ICL_GRAPH_STREAMS = ICL_TASK_STREAMS + 0x1800u, /* task.family = graphs */
-    ICL_TABLE_STREAMS = ICL_TASK_STREAMS + 0x1a00u, /* task.family = tables */
-    ICL_TEXT_STREAMS = ICL_TASK_STREAMS + 0x1c00u,  /* task.family = text */
+    ICL_GRAPH_STREAMS = ICL_TASK_STREAMS + 0x1800u,          /* task.family = graphs */
+    ICL_TABLE_STREAMS = ICL_TASK_STREAMS + 0x1a00u,          /* task.family = tables */
+    ICL_AUTOREGRESSION_STREAMS = ICL_TASK_STREAMS + 0x1b00u, /* task.family = autoregression */
+    ICL_TEXT_STREAMS = ICL_TASK_STREAMS + 0x1c00u,           /* task.family = text */
     /* task.family = markov: symbols and states; chains of sequences. Its pool belongs to the run, by task.pool_seed. */
     ICL_MARKOV_STREAMS = ICL_TASK_STREAMS + 0x1900u,
     ICL_MARKOV_CHAIN_STREAMS = ICL_TASK_STREAMS + 0x1910u,

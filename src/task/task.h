@@ -74,6 +74,7 @@ icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const
     FAMILY("state", icl_state)                                                                                         \
     FAMILY("associative", icl_associative)                                                                             \
     FAMILY("dynamical-system", icl_dynamical_system)                                                                   \
+    FAMILY("autoregression", icl_autoregression)                                                                       \
     FAMILY("classification", icl_classification)                                                                       \
     FAMILY("mad", icl_mad_family)                                                                                      \
     FAMILY("graphs", icl_graphs_family)                                                                                \

@@ -76,7 +76,7 @@ static void check_leaks(tap_run *tap, const icl_predict_params *params, double *
         icl_predict_outcome_destroy(&outcome);
     }
     memcpy(row, kept, sizeof kept);
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++) {
         is_equal = is_equal && seen[3][i] == seen[0][i];
         bent[i] = fabs(seen[2][i] - 2 * seen[1][i] + seen[0][i]) / (fabs(seen[2][i]) + fabs(seen[0][i]));
         tap_ok(tap, bent[i] < (i == 0 ? 1e-5 : 1e-9), "%s: affine in the features of the row held out: %g",
@@ -100,7 +100,7 @@ static void check_folds(tap_run *tap, const icl_predict_params *good, double *va
     *target = 1e4;
     bent = predict_or_exit(&params);
     *target = kept;
-    for (size_t p = 0; p < ICL_PREDICTORS; p++) {
+    for (size_t p = 0; p < ICL_TABLE_PREDICTORS; p++) {
         size_t same = 0;
         for (size_t i = 0; i < ROWS; i++)
             same += bent->heldout[i * ICL_PREDICTORS + p] == plain->heldout[i * ICL_PREDICTORS + p];
@@ -125,7 +125,7 @@ static void check_repeats(tap_run *tap, const icl_predict_params *good) {
     one = predict_or_exit(&params);
     params.repeats = 2;
     both = predict_or_exit(&params);
-    for (size_t p = 0; p < ICL_PREDICTORS; p++) {
+    for (size_t p = 0; p < ICL_TABLE_PREDICTORS; p++) {
         bool is_equal = true, differs = false;
         for (size_t i = 0; i < ROWS; i++) {
             const size_t at = i * ICL_PREDICTORS + p;
@@ -173,7 +173,7 @@ static void check_imputation(tap_run *tap, const icl_predict_params *good, doubl
         bool is_equal = true;
         *hole = mean_without(values, COLUMN, ROW, held_out);
         expected = predict_or_exit(good);
-        for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++)
             is_equal = is_equal && near(seen->heldout[held_out * ICL_PREDICTORS + i],
                                         expected->heldout[held_out * ICL_PREDICTORS + i], i == 0 ? 1e-5 : 1e-9);
         tap_ok(tap, is_equal, "%s is predicted as from the table filled in without it",

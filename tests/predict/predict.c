@@ -360,7 +360,7 @@ static void check_near_copies(tap_run *tap, const icl_predict_params *good) {
 
     tap_ok(tap, copy->standardization.rank == 2 && near_copy->standardization.rank == 2, "what differs is left out");
     tap_ok(tap, other->standardization.rank == 3, "it is not where columns differ by more");
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++)
         tap_ok(tap, fabs(near_copy->predictions[i] - copy->predictions[i]) < 1e-3 * spread, "%s: %.6g, of a copy %.6g",
                icl_predictor_name(i), near_copy->predictions[i], copy->predictions[i]);
     icl_predict_outcome_destroy(&copy);
@@ -369,7 +369,8 @@ static void check_near_copies(tap_run *tap, const icl_predict_params *good) {
 }
 
 static void check_splits(tap_run *tap) {
-    size_t items[ROWS], counts[ROWS] = {0}, first, end, covered = 0, least = ROWS, most = 0;
+    const icl_time_series none = {0};
+    size_t items[ROWS], counts[ROWS] = {0}, covered = 0, least = ROWS, most = 0;
     icl_error error = {0};
 
     for (size_t i = 0; i < ROWS; i++)
@@ -384,10 +385,11 @@ static void check_splits(tap_run *tap) {
     }
     tap_ok(tap, is_permutation && is_moved, "has every row once, and not in its place");
     for (size_t fold = 0; fold < 5; fold++) {
-        icl_fold_range(ROWS, 5, fold, &first, &end);
-        covered += first == covered ? end - first : ROWS;
-        least = end - first < least ? end - first : least;
-        most = end - first > most ? end - first : most;
+        const icl_fold found = icl_find_fold(&none, ROWS, 5, fold);
+        const size_t size = found.end - found.first;
+        covered += found.first == covered && found.known == ROWS ? size : ROWS;
+        least = size < least ? size : least;
+        most = size > most ? size : most;
     }
     tap_ok(tap, covered == ROWS && most - least <= 1, "folds of %zu to %zu rows cover all", least, most);
 }

@@ -28,9 +28,10 @@ static const icl_table table = {.name = name,
                                 .step_count = 1};
 
 /* The columns are those of the model, mean, ols, ridge and adarr. */
-static double heldout[LABELLED * ICL_PREDICTORS] = {11.25, 15, 9.5,   13,    14,   -17.5, 16, -22.5, 17, 18,
-                                                    33,    19, 30.25, 21.75, 22.5, 47,    23, 41,    24, 26};
-static double predictions[FRESH * ICL_PREDICTORS] = {7.125, 8.25, -9.375, 6.5, 5.625, 3.75, 4.875, 2.125, -1.25, 35.5};
+static double heldout[LABELLED][ICL_PREDICTORS] = {
+    {11.25, 15, 9.5, 13, 14}, {-17.5, 16, -22.5, 17, 18}, {33, 19, 30.25, 21.75, 22.5}, {47, 23, 41, 24, 26}};
+static double predictions[FRESH][ICL_PREDICTORS] = {{7.125, 8.25, -9.375, 6.5, 5.625},
+                                                    {3.75, 4.875, 2.125, -1.25, 35.5}};
 static const icl_predict_score scores[ICL_PREDICTORS] = {
     {.mse = 16.81, .se = 1.75, .r_squared = .625, .minus_model = 0, .minus_model_se = 0},
     {.mse = 44.89, .se = 4.5, .r_squared = .03125, .minus_model = 28.08, .minus_model_se = 3.25},
@@ -40,7 +41,7 @@ static const icl_predict_score scores[ICL_PREDICTORS] = {
 static double means[COLUMNS], deviations[COLUMNS] = {.53125, 1.625, 23.5}, eigenvalues[FEATURES] = {.8125, 1.1875},
                               eigenvectors[FEATURES * FEATURES] = {.6, .8, -.8, .6};
 
-static const char *const predictors[ICL_PREDICTORS] = {"model", "mean", "ols", "ridge", "adarr"};
+static const char *const predictors[ICL_TABLE_PREDICTORS] = {"model", "mean", "ols", "ridge", "adarr"};
 
 static icl_predict_outcome make_outcome(void) {
     icl_predict_outcome outcome = {.features = FEATURES,
@@ -58,10 +59,10 @@ static icl_predict_outcome make_outcome(void) {
                                                        .eigenvalues = eigenvalues,
                                                        .eigenvectors = eigenvectors},
                                    .rows = labelled,
-                                   .heldout = heldout,
+                                   .heldout = &heldout[0][0],
                                    .predicted = FRESH,
                                    .lines = lines,
-                                   .predictions = predictions};
+                                   .predictions = &predictions[0][0]};
 
     memcpy(outcome.scores, scores, sizeof scores);
     return outcome;
@@ -72,8 +73,8 @@ static icl_predict_outcome make_outcome(void) {
 static void check_scores(tap_run *tap, const char *html) {
     shown_table shown = shown_html(html, "Errors on rows held out", NULL);
 
-    tap_ok(tap, shown.rows == 1 + ICL_PREDICTORS, "a row for each predictor");
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    tap_ok(tap, shown.rows == 1 + ICL_TABLE_PREDICTORS, "a row for each predictor");
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++) {
         shown_is_measured(tap, &shown, predictors[i], "mse", scores[i].mse, 0);
         shown_is_measured(tap, &shown, predictors[i], "mse>\u00b1", scores[i].se, 0);
         shown_is_measured(tap, &shown, predictors[i], "rmse", sqrt(scores[i].mse), 0);
@@ -97,8 +98,8 @@ static void check_predictions(tap_run *tap, const char *html) {
 
     tap_ok(tap, shown.rows == 1 + FRESH, "a row for each line predicted");
     for (size_t row = 0; row < FRESH; row++)
-        for (size_t i = 0; i < ICL_PREDICTORS; i++)
-            shown_is_measured(tap, &shown, rows[row], predictors[i], predictions[row * ICL_PREDICTORS + i], 0);
+        for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++)
+            shown_is_measured(tap, &shown, rows[row], predictors[i], predictions[row][i], 0);
     shown_table_release(&shown);
 }
 
@@ -126,7 +127,7 @@ static void check_residuals(tap_run *tap, scratch_folder *scratch) {
 
     shown_axes_are(tap, figure, "height <cm>, as it is", "height <cm>: prediction less truth");
     for (size_t i = 0; i < LABELLED; i++) {
-        const double truth = values[labelled[i] * COLUMNS + FEATURES], *row = heldout + i * ICL_PREDICTORS;
+        const double truth = values[labelled[i] * COLUMNS + FEATURES], *row = heldout[i];
         tap_ok(tap, shown_y(figure, "model", truth) == row[0] - truth, "the model's at %g: %g", truth, row[0] - truth);
         tap_ok(tap, shown_y(figure, "ols", truth) == row[2] - truth, "that of ols: %g", row[2] - truth);
     }

@@ -11,7 +11,8 @@
 #define ASSOCIATIVE                                                                                                    \
     "task.family=associative task.keys=6 task.writes=5 model.family=fast-weights model.width=8 "                       \
     "model.feature_map=dpfp:1"
-#define DYNAMICAL "task.family=dynamical-system task.hidden=3 task.positions=6 model.family=sequence model.width=8"
+#define DYNAMICAL      "task.family=dynamical-system task.hidden=3 task.positions=6 model.family=sequence model.width=8"
+#define AUTOREGRESSION "task.family=autoregression task.length=12 model.family=sequence model.width=8"
 #define CLASSIFICATION                                                                                                 \
     "task.family=classification task.classes=16 task.label_count=4 task.examples=4 task.item_size=6 "                  \
     "model.family=sequence model.width=8"
@@ -67,6 +68,9 @@ const effect effects[] = {
     {"task.process_noise", DYNAMICAL, {"0.1", "0.2"}, "DVTES"},
     {"task.state_clip", DYNAMICAL, {"0", "0.5"}, "DVTES"},
     {"task.constructed", DYNAMICAL, {"false", "true"}, "DVMTES"},
+    {"task.lags", AUTOREGRESSION, {"2", "3"}, "DVTES"},
+    {"task.largest_reflection", AUTOREGRESSION, {"0.9", "0.8"}, "DVTES"},
+    {"task.jumps", AUTOREGRESSION, {"none", "shocks"}, "DVTES"},
     {"task.classes", CLASSIFICATION, {"16", "12"}, "DVTES"},
     {"task.label_count", CLASSIFICATION, {"4", "8"}, "DVMTES"},
     {"task.examples", CLASSIFICATION, {"4", "6"}, "DVTES"},
@@ -142,6 +146,8 @@ const effect effects[] = {
     {"task.observation_noise", DYNAMICAL " task.observation=partial task.observed=2", {"0.1", "0.2"}, "DVTES"},
     {"task.least_eigenvalue", DYNAMICAL " task.transition=contracting", {"0.3", "0.4"}, "DVTES"},
     {"task.largest_eigenvalue", DYNAMICAL " task.transition=contracting", {"0.9", "0.8"}, "DVTES"},
+    {"task.jump_probability", AUTOREGRESSION " task.jumps=shocks", {"0.5", "0.4"}, "DVTES"},
+    {"task.jump_scale", AUTOREGRESSION " task.jumps=shocks", {"5", "4"}, "DVTES"},
     {"task.trained", MAD, {"all", "asked"}, "DTES"},
     {"task.noise_share", MAD " task.skill=noisy-recall task.noise_symbols=4", {"0.2", "0.4"}, "DVTES"},
     {"task.noise_symbols", MAD " task.skill=noisy-recall", {"4", "2"}, "DVTES"},

@@ -71,6 +71,7 @@ static const setting settings[] = {
     {"task.family=state task.rule=s5 task.shortest=20", false},
     {"task.family=associative", false},
     {"task.family=dynamical-system task.process_noise=0.3", false},
+    {"task.family=autoregression task.jumps=regimes", false},
     {"task.family=classification", false},
     /* Items that consist of noise only, and fresh centres without noise. */
     {"task.family=classification task.label_count=1 task.spread=1e6", false},

@@ -159,6 +159,9 @@ effect "predict --out" files '^./o/heldout.csv' "$swiss" "$swiss --out o"
 effect "predict --json" out '^\{"predictor":"model"' "$swiss" "$swiss --json"
 alone="--data $data/swiss.csv --target Fertility --folds 2"
 effect "predict --context" out 'learned from 20 random rows of 47' "$alone" "$alone --context 20"
+effect "predict --lags" out ', 2 features' "$alone" "$alone --lags 2"
+effect "predict --ahead" out 'forecast 3 rows ahead' "$alone --lags 2" "$alone --lags 2 --ahead 3"
+effect "predict --season" out '^last_season ' "$alone --lags 2" "$alone --lags 2 --season 5"
 device_effects predict "$plain" 'device cpu'
 arithmetic predict "$plain"
 

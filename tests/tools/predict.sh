@@ -95,6 +95,24 @@ awk -v ols="$(number ols mse)" -v mean="$(number mean mse)" 'function far(a, b) 
     BEGIN { exit !(far(ols, 59.88621322401251) < 1e-10 && far(mean, 159.4347258979206) < 1e-10) }'
 ok $? "each row from the others: the errors of ols and mean are $(number ols mse) and $(number mean mse)"
 
+# ---- A series ----
+predict "$data/swiss.csv" --target Fertility --lags 3 --ahead 2 --season 6 --json --out "$work/series"
+expect 0 "a series"
+# Of 47 rows the first 6 lack a past; of the other 41 the first of 8 parts, 5 rows, is only learned from.
+grep -q '"rows":41,"features":4,.*"folds":7,"repeats":1,.*"lags":3,"ahead":2,"season":6,"held_out":36' < <(objects data)
+ok $? "its lags and its season are features"
+awk -v last="$(number last_value mse)" -v season="$(number last_season mse)" 'NR > 1 {
+        target[NR] = $1; if (NR > 12) {
+            a += (target[NR] - target[NR - 2]) ^ 2; b += (target[NR] - target[NR - 6]) ^ 2 } }
+    END { exit !(a / 36 / last - 1 < 1e-9 && last / a * 36 - 1 < 1e-9 && b / 36 / season - 1 < 1e-9 &&
+        season / b * 36 - 1 < 1e-9) }' FS=, "$data/swiss.csv"
+ok $? "the errors of the last value and of a season before: $(number last_value mse), $(number last_season mse)"
+[[ $(head -n 1 "$work/series/heldout.csv") == line,target,model,mean,ols,ridge,adarr,last_value,last_season &&
+    $(grep -c . "$work/series/heldout.csv") -eq 37 && $(tail -n 1 "$work/series/predictions.csv") == 50,* ]]
+ok $? "stand in heldout.csv, too, and predictions.csv has the row 2 rows after the last"
+predict "$data/swiss.csv" --target Fertility --lags 3 --prompts 2
+refused 2 '--lags and --prompts: expected one of them' "prompts of a series"
+
 # shellcheck disable=SC2094
 "$ICLAB" predict "$work/run" --quiet --data - --target 1 --json <"$data/swiss.csv" >"$work/piped" 2>"$work/err"
 same <(grep '^{"predictor"' "$work/swiss.json") <(grep '^{"predictor"' "$work/piped") \

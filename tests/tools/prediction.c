@@ -48,7 +48,7 @@ static icl_predict_outcome make_outcome(void) {
 
     outcome.standardization.means = means;
     outcome.standardization.deviations = deviations;
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++) {
         for (size_t row = 0; row < ROWS; row++)
             heldout[row * ICL_PREDICTORS + i] = (double)(100 * i + row);
         for (size_t row = 0; row < FRESH; row++)
@@ -71,7 +71,7 @@ static const char *print(const icl_predict_outcome *outcome) {
 /* Tests the verdict on four references with these differences from the model, each with a standard error of 1. */
 static void test_verdict(tap_run *tap) {
     static const struct {
-        double minus_model[ICL_REFERENCES]; /* mean, ols, ridge, adarr */
+        double minus_model[ICL_REFERENCE_LAST_VALUE]; /* mean, ols, ridge, adarr */
         const char *sentence;
     } cases[] = {
         {{3, -3, 0, 0}, "the model is better than mean; worse than ols; not clearly different from ridge, adarr\n"},
@@ -86,7 +86,7 @@ static void test_verdict(tap_run *tap) {
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         icl_predict_outcome outcome = make_outcome();
-        for (size_t k = 0; k < ICL_REFERENCES; k++) {
+        for (size_t k = 0; k < ICL_REFERENCE_LAST_VALUE; k++) {
             outcome.scores[1 + k].minus_model = cases[i].minus_model[k];
             outcome.scores[1 + k].minus_model_se = 1;
         }

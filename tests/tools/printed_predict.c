@@ -61,7 +61,7 @@ icl_status __wrap_icl_predict(const icl_predict_params *params, /* NOLINT */
         .predicted = PREDICTED,
         .lines = lines,
         .predictions = predictions};
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++) {
         planted.scores[i] = score_of(i);
         predictions[i] = 450.5 + (double)i;
         for (size_t k = 0; k < LABELLED; k++) {
@@ -110,7 +110,7 @@ static void test_tables(tap_run *tap, scratch_folder *scratch) {
              "whitened\nheld out: 13 folds, 7 times, seed 8; the model is shown 6 rows, 9 times (trained on 18)\n",
              table_path);
     tap_ok(tap, strncmp(text, line, strlen(line)) == 0, "what was done");
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++) {
         const icl_predict_score score = score_of(i);
         const struct {
             const char *heading;
@@ -129,7 +129,7 @@ static void test_tables(tap_run *tap, scratch_folder *scratch) {
                         &(expected_cell){cells[k].heading, cells[k].nth, cell}, 1);
         }
     }
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++) {
         char cell[32];
         snprintf(cell, sizeof cell, "%.6g", predictions[i]);
         check_cells(tap, line_of(text, "line  "), line_of(text, "5 "), &(expected_cell){icl_predictor_name(i), 0, cell},
@@ -175,7 +175,7 @@ static void test_json(tap_run *tap, scratch_folder *scratch) {
 
     snprintf(place, sizeof place, "%s/run/predict/d-y", scratch->folder);
     run(scratch, "|--seed|8|--json");
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+    for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++) {
         const icl_predict_score score = score_of(i);
         const expected_field fields[] = {{"predictor", 0, icl_predictor_name(i)},
                                          {"mse", score.mse, NULL},
@@ -206,9 +206,9 @@ static void test_files(tap_run *tap, scratch_folder *scratch) {
     content = read_file(scratch, "out/heldout.csv");
     if (tap_ok(tap, content && count_lines(content) == 1 + LABELLED, "heldout.csv: a row for each label"))
         for (size_t k = 0; k < LABELLED; k++) {
-            expected_field fields[2 + ICL_PREDICTORS] = {{"line", labelled_lines[k], NULL},
-                                                         {"target", labels[k], NULL}};
-            for (size_t i = 0; i < ICL_PREDICTORS; i++)
+            expected_field fields[2 + ICL_TABLE_PREDICTORS] = {{"line", labelled_lines[k], NULL},
+                                                               {"target", labels[k], NULL}};
+            for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++)
                 fields[2 + i] = (expected_field){icl_predictor_name(i), heldout[k * ICL_PREDICTORS + i], NULL};
             check_csv(tap, content, k + 1, fields, COUNT(fields));
         }
@@ -216,8 +216,8 @@ static void test_files(tap_run *tap, scratch_folder *scratch) {
     content = read_file(scratch, "out/predictions.csv");
     if (tap_ok(tap, content && count_lines(content) == 3, "predictions.csv: a row for each row without a target"))
         for (size_t k = 0; k < 2; k++) {
-            expected_field fields[1 + ICL_PREDICTORS] = {{"line", k == 0 ? 5 : 7, NULL}};
-            for (size_t i = 0; i < ICL_PREDICTORS; i++)
+            expected_field fields[1 + ICL_TABLE_PREDICTORS] = {{"line", k == 0 ? 5 : 7, NULL}};
+            for (size_t i = 0; i < ICL_TABLE_PREDICTORS; i++)
                 fields[1 + i] = (expected_field){icl_predictor_name(i), k == 0 ? predictions[i] : (double)NAN, NULL};
             check_csv(tap, content, k + 1, fields, COUNT(fields));
         }

@@ -147,6 +147,67 @@ predict "$work/line.csv" --target y --new "$work/far.csv" --json
 grep -qx '{"note":"1 of 1 predictions for new rows lie far outside the labels, 2 to 9: .*"}' < <(objects note)
 ok $? "a row far away is said to be one"
 
+# ---- A series ----
+# Rows of a season of six, which repeats itself: 1 4 3 6 5 8.
+{
+    echo year,note,x,y
+    for t in $(seq 60); do
+        case $((t % 6)) in 0) y=8 ;; 1) y=1 ;; 2) y=4 ;; 3) y=3 ;; 4) y=6 ;; 5) y=5 ;; esac
+        echo "$((1900 + t)),n$((t % 3)),$((t * t % 7)),$y"
+    done
+} >"$work/series.csv"
+predict "$work/series.csv" --target y --lags 2 --season 6 --json
+expect 0 "a series"
+# Of 60 rows the first 6 lack it; of the other 54 the first of 11 parts, 4 rows, is only learned from.
+[[ $(objects predictor | grep -c .) -eq 8 && $(objects column | grep -c .) -eq 4 ]] &&
+    grep -q '"lags":2,"ahead":1,"season":6,"held_out":50' < <(objects data)
+ok $? "its values before and that of a season are the features, and three more methods forecast it"
+awk -v season="$(number last_season mse)" -v last="$(number last_value mse)" 'BEGIN {
+    exit !(season < 1e-20 && last > 1) }'
+ok $? "a season repeats itself: $(number last_season mse)"
+grep -q '"line":62,"prediction":' < <(objects file) &&
+    grep -q '"note":"errors of a series are correlated' < <(objects note)
+ok $? "the row after the last one is forecast, and errors are said to be correlated"
+cp "$work/out" "$work/whole"
+predict "$work/series.csv" --target y --lags 2 --columns x --out "$work/lagged"
+expect 0 "a series with a feature"
+grep -q '^held out: 53 rows in the order of time, in 10 folds' "$work/out" && grep -q '^x\[t-1\] ' "$work/out" &&
+    grep -q '^ols ' "$work/out"
+ok $? "the feature is that of the row before"
+awk -F, 'NR == 1 { exit !/^line,target,prediction.*,last_value,ols$/ }' "$work/lagged/heldout.csv" &&
+    [[ $(grep -c . "$work/lagged/heldout.csv") -eq 54 && $(grep -c . "$work/lagged/predictions.csv") -eq 2 ]]
+ok $? "heldout.csv has the rows forecast, predictions.csv the one that follows"
+# Other values from line 52 on change no forecast before it.
+awk -F, -v OFS=, 'NR >= 52 { $4 = 1000 - $4; $3 = -$3 } 1' "$work/series.csv" >"$work/later.csv"
+predict "$work/later.csv" --target y --lags 2 --columns x --out "$work/bent"
+awk -F, -v OFS=, '$1 < 52 { $2 = ""; print }' "$work/bent/heldout.csv" >"$work/bent.early"
+awk -F, -v OFS=, '$1 < 52 { $2 = ""; print }' "$work/lagged/heldout.csv" >"$work/lagged.early"
+[[ $(cut -d , -f 1 "$work/lagged.early" | grep -c .) -gt 35 ]]
+ok $? "rows before the change"
+cut -d , -f 8- "$work/lagged.early" >"$work/lagged.forecasts"
+cut -d , -f 8- "$work/bent.early" >"$work/bent.forecasts"
+same "$work/lagged.forecasts" "$work/bent.forecasts" "keep their forecasts when the future is another"
+series='y\n1\n3\n2\n5\n4\n7\n6\n9\n8\n1\n3\n2\n5\n4\n7\n6\n9\n8\n'
+refuse '--lags 0: expected 1 to 500' "no lags" "$series" --lags 0
+refuse '--lags' "lags below 0" "$series" --lags -3
+refuse '--lags two' "lags that are no number" "$series" --lags two
+refuse '--lags 501: expected 1 to 500' "too many lags" "$series" --lags 501
+refuse '18 rows, and a forecast needs the 18 before it' "more lags than rows allow" "$series" --lags 18
+refuse '7 rows with their lags for 2 folds' "more lags than folds allow" "$series" --lags 11
+refuse '12 rows with their lags for 6 folds.*at least 28.*or folds' "more folds than rows allow" "$series" \
+    --lags 6 --folds 6
+refuse 'bad.csv:4: column 1 \(y\): a missing value: expected a number in every row' "a gap" \
+    'y\n1\n3\nNA\n5\n4\n7\n6\n9\n8\n1\n3\n2\n5\n4\n7\n6\n' --lags 1
+refuse 'the target is text' "a series of text" 'y\nu\nv\nu\nw\nu\nv\n' --lags 1
+refuse 'text "u": expected numbers' "a feature of text" 'a,y\nu,1\nv,2\nu,4\nv,3\nu,5\n' --lags 1 --columns a
+refuse 'season of 2 rows for forecasts 3 rows ahead' "a season that is over" "$series" --lags 1 --season 2 --ahead 3
+refuse '--ahead without --lags' "rows ahead without lags" "$series" --ahead 2
+refuse '--season without --lags' "a season without lags" "$series" --season 2
+for option in '--new series.csv' --predict --drop-missing '--repeats 2'; do
+    # shellcheck disable=SC2086 # an option and its value
+    refuse "--lags and ${option%% *}: expected one of them" "lags and ${option%% *}" "$series" --lags 2 $option
+done
+
 # ---- The model of tables that ships, and another one ----
 predict "$data/swiss.csv" --target Fertility --repeats 1 --json
 host=$(number model mse)

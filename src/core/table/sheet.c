@@ -255,7 +255,7 @@ static icl_status choose_features(icl_sheet *sheet, size_t target, const bool *i
         if (!is_excluded[column])
             ICL_CHECK(choose_column(sheet, column, true, false, error));
     }
-    for (size_t i = 0; params->column_count == 0 && i < sheet->file_columns; i++)
+    for (size_t i = 0; params->column_count == 0 && !params->target_alone && i < sheet->file_columns; i++)
         if (i != target && !is_excluded[i])
             ICL_CHECK(choose_column(sheet, i, false, false, error));
     return ICL_OK;

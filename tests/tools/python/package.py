@@ -172,6 +172,40 @@ def check_prediction(run, work):
         run.predict(features, targets[:5], device="cpu")
 
 
+def check_series(run, work):
+    """The command's forecasts, from the targets alone, which know nothing of what comes later."""
+    random = numpy.random.default_rng(3)
+    values = numpy.cumsum(random.standard_normal(60))
+    with open(f"{work}/series.csv", "w", encoding="utf-8") as file:
+        file.write("\n".join(["y", *(repr(float(value)) for value in values)]) + "\n")
+    asked = ("--data", f"{work}/series.csv", "--target", "y", "--lags", "3", "--ahead", "2", "--season", "4", "--json",
+             "--device", "cpu", "--quiet")
+    for name, arguments, forecast in (("methods", (), iclab.regress), ("a run", (os.fspath(run),), run.predict)):
+        rows = [json.loads(line) for line in run_command("predict", *arguments, *asked).splitlines()]
+        found = forecast(None, values, lags=3, ahead=2, season=4, device="cpu")
+        ok(found.scores["mse"].tolist() == [row["mse"] for row in rows if "mse" in row]
+           and found["ols"].tolist() == [row["ols"] for row in rows if "line" in row],
+           f"{name}: errors and the forecast are the command's", found.scores, rows)
+        ok(numpy.allclose(found.held_out["last_value"], values[found.held_out["row"] - 2], rtol=1e-12, atol=1e-12),
+           "  rows held out have their places")
+        later = forecast(None, numpy.where(numpy.arange(60) < 40, values, 9 - values), lags=3, ahead=2, season=4,
+                         device="cpu")
+        before = found.held_out["row"] < 42
+        ok(before.sum() > 20 and all((found.held_out[name][before] == later.held_out[name][before]).all()
+                                     for name in ("ols", "ridge", "mean", "last_season", "model")),
+           "  another future changes no forecast before it")
+    with refused(iclab.InputError, "lags and fresh", "a series has no other rows to predict"):
+        iclab.regress(None, values, [[1.0]], lags=2)
+    with refused(iclab.InputError, "without lags", "a season without lags"):
+        iclab.regress(values[:, None], values, season=2)
+    with refused(iclab.InputError, "features = None", "no features without lags"):
+        iclab.regress(None, values)
+    with refused(iclab.InputError, "(target): a missing value: expected a number in every row", "a gap in a series"):
+        iclab.regress(None, numpy.where(numpy.arange(60) == 7, numpy.nan, values), lags=2)
+    with refused(iclab.InputError, "the 60 before it", "more lags than rows"):
+        iclab.regress(None, values, lags=60)
+
+
 def check_regressor(run):
     """Without and with scikit-learn."""
     random = numpy.random.default_rng(2)
@@ -437,6 +471,7 @@ with tempfile.TemporaryDirectory() as work:
     check_times(work)
     check_sampling(trained, work)
     check_prediction(trained, work)
+    check_series(trained, work)
     check_regressor(trained)
     check_table_regressor()
     check_models(trained, work)

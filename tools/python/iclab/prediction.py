@@ -13,6 +13,7 @@ from . import _arguments as arguments
 from . import _library as library
 from . import _tensors as tensors
 from ._devices import Device, Handle, open_device
+from .errors import InputError
 from .recipes import Recipe
 from .tables import Table
 
@@ -22,9 +23,11 @@ _MOST_REPEATS = 10000  # and prompts, as `iclab predict` has them
 _logger = logging.getLogger("iclab")
 
 
-def predictor_names() -> list[str]:
-    """The model, then what it is compared with."""
-    count = library.constants["ICL_PREDICTORS"]
+def predictor_names(outcome: Any = None) -> list[str]:
+    """The model, then what it is compared with; without an outcome those of a table that is no series."""
+    count = library.constants["ICL_TABLE_PREDICTORS"]
+    if outcome is not None:
+        count = library.function("icl_predictor_count")(ctypes.byref(outcome))
     return [library.words(library.function("icl_predictor_name")(i)) for i in range(count)]
 
 
@@ -42,9 +45,12 @@ class Rows:
     """Rows and their targets, laid out as the library reads them: once, for many predictions."""
 
     def __init__(self, features: Any, targets: Any = None, *, like: Rows | None = None) -> None:
-        """`like`: the rows that the model learns from, whose columns are found in these by name."""
+        """`like`: the rows that the model learns from, whose columns are found in these by name. Features may be None:
+        the targets are a series, and make features themselves."""
         name = "the table" if like is None else "the new rows"
-        rows, self.names = arguments.matrix(name, features), arguments.column_names(features)
+        given = numpy.empty((len(targets), 0)) if features is None else features
+        rows = arguments.matrix(name, given)
+        self.names = [] if features is None else arguments.column_names(features)
         places = None if like is None else arguments.places(name, self.names, like.names)
         rows = rows if places is None else rows[:, places]
         if targets is not None:
@@ -80,6 +86,53 @@ class Rows:
             names=ctypes.addressof(self._names),
             numbers=tensors.pointer(self._numbers),
         )
+
+
+class Series(Rows):
+    """Rows in the order of time with the values before them as features, made by the library (icl_table_lag)."""
+
+    def __init__(self, rows: Rows, lags: int, ahead: int, season: int) -> None:
+        self.name, self._handle = rows.name, Handle("icl_table_destroy")
+        series = library.struct("icl_time_series", lags=lags, ahead=ahead, season=season)
+        library.call("icl_table_lag", ctypes.byref(rows.table), ctypes.byref(series), self._handle.slot)
+        self.table = library.at("icl_table", self._handle.pointer.value or 0)
+        names = (ctypes.c_char_p * (self.table.columns - 1)).from_address(self.table.names)
+        self.names = [library.words(name) for name in names]
+        self.lines = numpy.array((ctypes.c_size_t * self.table.rows).from_address(self.table.lines))
+
+
+def learned_rows(
+    features: Any, targets: Any, fresh: Any, lags: int, ahead: int, season: int, repeats: int, prompts: int = 0
+) -> tuple[Rows, Rows | None]:
+    """The rows that are learned from, as a series if there are lags, and the new ones."""
+    if targets is None:
+        raise InputError("targets = None: expected [rows], with NaN where one is to be predicted")
+    most_rows = library.constants["ICL_TABLE_MAX_ROWS"]
+    lags = arguments.count("lags", lags, 1, library.constants["ICL_REGRESSION_MAX_FEATURES"], default=True)
+    ahead = arguments.count("ahead", ahead, 1, most_rows, default=True)
+    season = arguments.count("season", season, 1, most_rows, default=True)
+    if lags == 0:
+        if ahead or season or features is None:
+            word = "ahead" if ahead else "season" if season else "features = None"
+            raise InputError(f"{word} without lags: expected lags of 1 or more, which make a series")
+        labelled = Rows(features, targets)
+        return labelled, None if fresh is None else Rows(fresh, like=labelled)
+    for word, given in (("fresh", fresh is not None), ("repeats", repeats), ("prompts", prompts)):
+        if given:
+            raise InputError(f"lags and {word}: expected one of them: the rows are a series, in the order of time")
+    return Series(Rows(features, targets), lags, ahead, season), None
+
+
+def held_rows(outcome: Any, labelled: Rows, held_out: bool) -> tuple[slice, dict[str, numpy.ndarray[Any, Any]], str]:
+    """Which of the labelled rows were held out, a column `row` of their places in a series, and a title."""
+    which, count = slice(outcome.held_from, outcome.labelled), outcome.labelled - outcome.held_from
+    if not held_out:
+        return slice(0, 0), {}, ""
+    if outcome.series.lags == 0:
+        return which, {}, f"{count} rows held out in {outcome.folds} parts, {outcome.repeats} times"
+    places = numpy.array((ctypes.c_size_t * outcome.labelled).from_address(outcome.rows))[which]
+    title = f"{count} rows of a series in {outcome.folds} parts, each forecast from the rows before it"
+    return which, {"row": labelled.lines[places].astype(int) - 1}, title
 
 
 def predict_rows(
@@ -120,7 +173,7 @@ def predict_rows(
     handle = Handle("icl_predict_outcome_destroy")
     with opened:
         library.call_until(stop, "icl_predict", ctypes.byref(params), handle.slot)
-    made = _read(library.at("icl_predict_outcome", handle.pointer.value or 0), held_out)
+    made = _read(library.at("icl_predict_outcome", handle.pointer.value or 0), labelled, held_out)
     made.notes = _notes(handle, labelled)
     for note in made.notes:
         _logger.warning("%s", note)
@@ -144,12 +197,13 @@ def _matrix(address: int | None, rows: int) -> numpy.ndarray[Any, Any]:
     return numpy.array((ctypes.c_double * (rows * columns)).from_address(address)).reshape(rows, columns)
 
 
-def _read(outcome: Any, held_out: bool) -> Prediction:
-    names = predictor_names()
+def _read(outcome: Any, labelled: Rows, held_out: bool) -> Prediction:
+    names = predictor_names(outcome)
+    which, places, title = held_rows(outcome, labelled, held_out)
     values = _matrix(outcome.predictions, outcome.predicted)
     made = Prediction({name: values[:, i] for i, name in enumerate(names)})
     values = _matrix(outcome.heldout, outcome.labelled)
-    made.held_out = Table({name: values[:, i] for i, name in enumerate(names)})
+    made.held_out = Table({**places, **{name: values[which, i] for i, name in enumerate(names)}})
     columns = ("mse", "se", "minus_model", "minus_model_se", "r_squared")
     made.scores = Table.from_rows(
         [
@@ -157,6 +211,6 @@ def _read(outcome: Any, held_out: bool) -> Prediction:
             for name, score in zip(names, outcome.scores)
             if held_out
         ],
-        f"{outcome.labelled} rows held out in {outcome.folds} parts, {outcome.repeats} times" if held_out else "",
+        title,
     )
     return made

@@ -13,7 +13,7 @@ from . import _arguments as arguments
 from . import _library as library
 from ._devices import Device, Handle, open_device
 from .errors import InputError
-from .prediction import Rows
+from .prediction import Rows, held_rows, learned_rows
 from .tables import Table
 
 INTERVALS = ("low_80", "low_50", "high_50", "high_80")
@@ -62,15 +62,23 @@ def regress(
     repeats: int = 0,
     context: int = 0,
     seed: int = 1,
+    lags: int = 0,
+    ahead: int = 0,
+    season: int = 0,
 ) -> Regression:
     """Predicts rows `fresh`, or those whose target is NaN, from all others, with intervals, by each of `methods` (all
     of them unless named). `best` is the one of the least held-out error; without held-out rows the last that is named.
     Methods but mean and ridge learn from at most `context` rows (0: 500). "model" is a model of tables on `device`
-    (default "cpu"): that of the run folder `model`, of task.family = tables, or without one the model that ships."""
-    labelled = Rows(features, targets)
+    (default "cpu"): that of the run folder `model`, of task.family = tables, or without one the model that ships.
+
+    With `lags` the rows are a series in the order of time: each target is forecast from so many targets before it, the
+    last of which stands `ahead` rows before its own (0: 1), and from the features there; features may be None. Rows are
+    held out in the order of time, each forecast from rows before it, and the row after the last one is predicted.
+    `season`: its value of so many rows before is a feature and the method "last_season"."""
+    labelled, new = learned_rows(features, targets, fresh, lags, ahead, season, repeats)
     return regress_rows(
         labelled,
-        None if fresh is None else Rows(fresh, like=labelled),
+        new,
         model=model,
         device=device,
         methods=methods,
@@ -147,7 +155,9 @@ def _read(outcome: Any, labelled: Rows) -> Regression:
     ran = [i for i in range(len(names)) if outcome.methods >> i & 1]
     made = Regression(_table(outcome.forecasts, outcome.predicted, outcome.best, ran))
     made.best = names[outcome.best]
-    made.held_out = Table(_table(outcome.heldout, outcome.labelled if outcome.heldout else 0, outcome.best, ran))
+    which, places, title = held_rows(outcome, labelled, bool(outcome.heldout))
+    values = _table(outcome.heldout, outcome.labelled if outcome.heldout else 0, outcome.best, ran)
+    made.held_out = Table({**places, **{name: column[which] for name, column in values.items()}})
     columns = ("mse", "se", "relative_mse", "minus_best", "minus_best_se", "coverage_50", "coverage_80")
     made.scores = Table.from_rows(
         [
@@ -155,17 +165,17 @@ def _read(outcome: Any, labelled: Rows) -> Regression:
             for i in ran
             if outcome.heldout
         ],
-        f"{outcome.labelled} rows held out in {outcome.folds} parts, {outcome.repeats} times" * bool(outcome.heldout),
+        title,
     )
     features = outcome.features if outcome.importances else 0
     count = 2 * features
-    values = numpy.array((ctypes.c_double * count).from_address(outcome.importances)) if count else numpy.empty(0)
+    pairs = numpy.array((ctypes.c_double * count).from_address(outcome.importances)) if count else numpy.empty(0)
     known = labelled.names if labelled.names is not None else range(1, features + 1)
     made.importances = Table(
         {
             "feature": [str(name) for name in known][:features],
-            "importance": values.reshape(-1, 2)[:, 0],
-            "se": values.reshape(-1, 2)[:, 1],
+            "importance": pairs.reshape(-1, 2)[:, 0],
+            "se": pairs.reshape(-1, 2)[:, 1],
         }
     )
     return made

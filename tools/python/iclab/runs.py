@@ -22,7 +22,7 @@ from . import _tensors as tensors
 from ._devices import Device, Handle, open_device
 from .errors import InputError
 from .evaluation import Evaluation
-from .prediction import Prediction, Rows, predict_rows
+from .prediction import Prediction, learned_rows, predict_rows
 from .recipes import Recipe
 from .tables import Table
 from .tasks import TaskShape, shape_at
@@ -208,21 +208,23 @@ class Run:
         prompts: int = 0,
         seed: int = 1,
         inputs: str = "auto",
+        lags: int = 0,
+        ahead: int = 0,
+        season: int = 0,
     ) -> Prediction:
         """In-context predictions for a table of one's own, beside least squares and ridge, as `iclab predict` has them.
 
         features [m, p] and targets [m] are what the model sees; predicted are the rows of `fresh`, or those whose
         target is NaN or masked. Columns of data frames are matched by name. held_out: also measure errors on rows that
-        are held out, which takes most of the time. The other keywords are those of icl_predict_params, 0 its defaults.
+        are held out, which takes most of the time. With lags the rows are a series, as in iclab.regress. The other
+        keywords are those of icl_predict_params, 0 its defaults.
         """
-        if targets is None:
-            raise InputError("targets = None: expected [rows], with NaN where one is to be predicted")
-        labelled = Rows(features, targets)
+        labelled, new = learned_rows(features, targets, fresh, lags, ahead, season, repeats, prompts)
         return predict_rows(
             self.folder,
             self.recipe,
             labelled,
-            None if fresh is None else Rows(fresh, like=labelled),
+            new,
             device=device,
             held_out=held_out,
             folds=folds,

@@ -1,0 +1,118 @@
+"""Eleven series of tools/peers/tables --series, read from the files of Debian's packages, and the forecasts of
+iclab.regress on them, one row ahead.
+
+The rows are held out in the order of time (folds of rolling origins); of more than 600 rows the last 600 are taken. The
+error of a method is its mean squared error over that of the last value, which is what a forecast has to beat: prices
+are in logarithms, so that the last value is a guess of no return. A star stands where the best method of the series is
+not better by two standard errors, which allow for correlated errors. `mean` learns the mean of all rows before.
+"""
+import argparse
+import math
+import os
+import pathlib
+import sys
+
+import numpy
+from tables_suite import ROOT, gretl, statsmodels_csv
+
+MOST_ROWS = 600
+
+# ---- The series: a function of the folder of unpacked packages that gives the values in the order of time ----
+
+
+def column(reader, name):
+    return lambda folder: reader(folder)[name].to_numpy(float)
+
+
+def logarithm(reader, name):
+    return lambda folder: numpy.log(reader(folder)[name].to_numpy(float))
+
+
+def months(folder):
+    """A row of the file is a year."""
+    return statsmodels_csv("datasets/elnino/elnino.csv")(folder).iloc[:, 1:].to_numpy(float).ravel()
+
+
+def monthly_co2(folder):
+    """Means of the weeks of a month; the months without any are interpolated."""
+    frame = statsmodels_csv("datasets/co2/co2.csv")(folder)
+    means = frame["co2"].groupby(frame["date"] // 100).mean()
+    return means.interpolate().to_numpy(float)
+
+
+def returns(folder):
+    return 100 * numpy.diff(logarithm(gretl("misc/djclose.gdt"), "djclose")(folder))
+
+
+EQUIPMENT = statsmodels_csv("datasets/elec_equip/elec_equip.csv")
+MACRO = statsmodels_csv("datasets/macrodata/macrodata.csv")
+
+# A name, its reader, lags, and the rows of a season.
+SERIES = {
+    "sunspots": (column(statsmodels_csv("datasets/sunspots/sunspots.csv"), "SUNACTIVITY"), 10, 11),
+    "nile": (column(statsmodels_csv("datasets/nile/nile.csv"), "volume"), 8, 0),
+    "el nino": (months, 12, 12),
+    "co2": (monthly_co2, 13, 12),
+    "equipment": (column(EQUIPMENT, "STS.M.I7.W.TOVT.NS0016.4.000"), 13, 12),
+    "air passengers": (column(gretl("misc/bjg.gdt"), "lg"), 13, 12),
+    "inflation": (column(MACRO, "infl"), 8, 0),
+    "unemployment": (column(MACRO, "unemp"), 8, 0),
+    "lira per dollar": (logarithm(gretl("misc/hamilton.gdt"), "EXRITL"), 8, 0),
+    "dow jones": (logarithm(gretl("misc/djclose.gdt"), "djclose"), 8, 0),
+    "its returns": (returns, 8, 0),
+}
+
+METHODS = ("mean", "last_season", "ols", "ridge", "neighbours", "gaussian_process", "model")
+
+
+def read(name, folder):
+    values = SERIES[name][0](folder)
+    if not numpy.isfinite(values).all():
+        sys.exit(f"{name}: {numpy.sum(~numpy.isfinite(values))} values are missing")
+    return values[-MOST_ROWS:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("build", type=pathlib.Path, nargs="?", default=ROOT / "build")
+    parser.add_argument("--series", default=",".join(SERIES))
+    parser.add_argument("--ahead", type=int, default=1)
+    parser.add_argument("--folds", type=int, default=0)
+    parser.add_argument("--model")
+    options = parser.parse_args()
+    os.environ.setdefault("ICLAB_LIBRARY", str(next(iter(sorted(options.build.glob("libiclab*.so"))), "")))
+    sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "tools")]
+    import iclab
+
+    print("squared error over that of the last value; *: within two standard errors of the best\n"
+          + f"{'series':16} {'n':>4} {'lags':>4} " + " ".join(f"{name[:11]:>12}" for name in ("last_value", *METHODS)))
+    errors, wins = {}, {}
+    for name in options.series.split(","):
+        _, lags, season = SERIES[name]
+        values = read(name, options.folder)
+        found = iclab.regress(None, values, lags=lags, ahead=options.ahead, season=season, folds=options.folds,
+                              importances=False, model=options.model)
+        scores = {row["predictor"]: row for row in found.scores.rows()}
+        unit = scores["last_value"]["mse"]
+        cells = []
+        for method in ("last_value", *METHODS):
+            score = scores.get(method)
+            if score is None:
+                cells.append(f"{'-':>12}")
+                continue
+            is_near = not score["minus_best"] > 2 * score["minus_best_se"]
+            cells.append(f"{score['mse'] / unit:11.3f}{'*' if is_near else ' '}")
+            errors.setdefault(method, []).append(score["mse"] / unit)
+            wins[method] = wins.get(method, 0) + is_near
+        print(f"{name:16} {len(values):4} {lags:4} " + " ".join(cells), flush=True)
+    means = {method: math.exp(sum(map(math.log, found)) / len(found)) for method, found in errors.items()}
+    count = len(options.series.split(","))
+    print(f"{'geometric mean':26} " + " ".join(
+        f"{means[method]:11.3f} " if len(errors.get(method, ())) == count else f"{'-':>12}"
+        for method in ("last_value", *METHODS)))
+    print(f"{'stars':26} " + " ".join(f"{wins.get(method, 0):11} " for method in ("last_value", *METHODS)))
+
+
+if __name__ == "__main__":
+    main()
