@@ -37,8 +37,8 @@ static double value_at(const drawn *all, size_t i, size_t t) {
 /* ---- Moments ---- */
 
 /* A value is normal where the jumps are known, with a variance of at most J^2 / m, and none of so many draws lies 6.5
- * deviations out. Of order 2: correlations r_1 and r_1^2 + r_2 (1 - r_1^2), coefficients a_1 = r_1 (1 - r_2) and a_2 = r_2, and noise of
- * variance (1 - r_1^2) (1 - r_2^2). */
+ * deviations out. Of order 2: correlations r_1 and r_1^2 + r_2 (1 - r_1^2), coefficients a_1 = r_1 (1 - r_2) and a_2 =
+ * r_2, and noise of variance (1 - r_1^2) (1 - r_2^2). */
 static void check_moments(task_test *test) {
     for (kind how = STEADY; how < KINDS; how++) {
         statistic start = {0}, end = {0}, first = {0}, second = {0}, noise = {0}, fourth = {0}, pairs = {0};
