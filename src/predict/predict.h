@@ -57,8 +57,8 @@ icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t cou
 
 /*
  * The rows of a series are held out in their order, from rolling origins: they are cut in folds + 1 parts of equal
- * size, and each part but the first is forecast from the rows whose targets were known `ahead` rows before its first. So
- * nothing that came later is learned, neither from targets nor from features.
+ * size, and each part but the first is forecast from the rows whose targets were known `ahead` rows before its first.
+ * So nothing that came later is learned, neither from targets nor from features.
  */
 
 /* What a fold holds out of `count` rows in an order, items [first, end), and that it learns from items [0, known)

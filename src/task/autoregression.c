@@ -58,7 +58,8 @@ enum { TARGETS = 0, REFLECTIONS };
 
 static const icl_recipe_key jump_rows[] = {
     {KEY(jump_probability), "0.05", 0, 1, .help = "of a shock, or of a change between the regimes, at each value"},
-    {KEY(jump_scale), "5", 0.01, 1e6, .help = "standard deviation of the noise of a shock or a loud regime, over the other"},
+    {KEY(jump_scale), "5", 0.01, 1e6,
+     .help = "standard deviation of the noise of a shock or a loud regime, over the other"},
 };
 static const icl_recipe_group jump_keys = ICL_RECIPE_GROUP(jump_rows);
 static const icl_recipe_group *const jump_groups[] = {&jump_keys, NULL};
@@ -77,9 +78,7 @@ const icl_recipe_group *const icl_autoregression_keys[] = {&icl_length_keys, &ow
 static double mean_square_of(const autoregression *series) {
     const double q = series->jump_probability, square = series->jump_scale * series->jump_scale;
 
-    return series->jumps == JUMPS_NONE     ? 1
-           : series->jumps == JUMPS_SHOCKS ? 1 + q * (square - 1)
-                                           : (1 + square) / 2;
+    return series->jumps == JUMPS_NONE ? 1 : series->jumps == JUMPS_SHOCKS ? 1 + q * (square - 1) : (1 + square) / 2;
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
@@ -91,11 +90,8 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     icl_recipe_read(recipe, &own_keys, series);
     icl_recipe_read(recipe, &jump_keys, series);
     series->mean_square = mean_square_of(series);
-    task->shape = (icl_task_shape){.positions = positions,
-                                   .inputs = 1,
-                                   .outputs = 1,
-                                   .scored = positions,
-                                   .loss = ICL_LOSS_SQUARED_ERROR};
+    task->shape = (icl_task_shape){
+        .positions = positions, .inputs = 1, .outputs = 1, .scored = positions, .loss = ICL_LOSS_SQUARED_ERROR};
     return ICL_OK;
 }
 
@@ -196,8 +192,7 @@ static icl_status draw(const icl_task *task, icl_task_purpose purpose, uint32_t 
     const size_t threads = icl_parallel_threads();
     drawing all = {task, {seed, icl_stream_for(purpose, ICL_AUTOREGRESSION_STREAMS), step}, values, NULL};
 
-    ICL_CHECK(
-        icl_allocate(threads * (task->shape.positions + 1), sizeof *all.values, "series", &all.values, error));
+    ICL_CHECK(icl_allocate(threads * (task->shape.positions + 1), sizeof *all.values, "series", &all.values, error));
     icl_parallel_for(values->size, threads, draw_one, &all);
     icl_free(&all.values);
     return ICL_OK;

@@ -36,16 +36,16 @@ static double value_at(const drawn *all, size_t i, size_t t) {
 
 /* ---- Moments ---- */
 
-/* Of order 2: correlations r_1 and r_1^2 + r_2 (1 - r_1^2), coefficients a_1 = r_1 (1 - r_2) and a_2 = r_2, and noise of
- * variance (1 - r_1^2) (1 - r_2^2). */
+/* A value is normal where the jumps are known, with a variance of at most J^2 / m, and none of so many draws lies 6.5
+ * deviations out. Of order 2: correlations r_1 and r_1^2 + r_2 (1 - r_1^2), coefficients a_1 = r_1 (1 - r_2) and a_2 =
+ * r_2, and noise of variance (1 - r_1^2) (1 - r_2^2). */
 static void check_moments(task_test *test) {
     for (kind how = STEADY; how < KINDS; how++) {
         statistic start = {0}, end = {0}, first = {0}, second = {0}, noise = {0}, fourth = {0}, pairs = {0};
         statistic reflection = {0}, square = {0};
         const double m = scale_moment(how, 2), q = PROBABILITY, J = SCALE;
-        const double loud_pairs = how == STEADY   ? 1
-                                  : how == SHOCKS ? m * m
-                                                  : (1 - q) * (1 + pow(J, 4)) / 2 + q * J * J;
+        const double loud_pairs = how == STEADY ? 1 : how == SHOCKS ? m * m : (1 - q) * (1 + pow(J, 4)) / 2 + q * J * J;
+        double largest = 0;
         size_t shifted = 0;
         drawn all = {0};
 
@@ -57,8 +57,9 @@ static void check_moments(task_test *test) {
             for (size_t t = LAGS; t <= LENGTH; t++) {
                 const double x = value_at(&all, i, t), y = value_at(&all, i, t - 1), z = value_at(&all, i, t - 2);
                 const double e = (x - r * (1 - s) * y - s * z) * (x - r * (1 - s) * y - s * z) / variance;
-                one += x * y - r;
-                two += x * z - r * r - s * (1 - r * r);
+                one += r * (x * y - r);
+                two += s * (x * z - r * r - s * (1 - r * r));
+                largest = fmax(largest, fabs(x));
                 of_noise += e;
                 of_fourth += e * e;
                 of_pairs += t > LAGS ? e * before : 0;
@@ -75,15 +76,17 @@ static void check_moments(task_test *test) {
             add(&reflection, r + s);
             add(&square, r * r + s * s);
         }
-        tap_ok(&test->tap, deviation(&start, 1) < BOUND && deviation(&end, 1) < BOUND && shifted == 0,
+        tap_ok(&test->tap,
+               deviation(&start, 1) < BOUND && deviation(&end, 1) < BOUND && shifted == 0 &&
+                   largest < 6.5 * (how == STEADY ? 1 : J) / sqrt(m),
                "%s: the first and the last value have variance 1, and targets are the next inputs", words[how]);
         tap_ok(&test->tap, deviation(&first, 0) < BOUND && deviation(&second, 0) < BOUND,
                "%s: correlations are those of the coefficients", words[how]);
         tap_ok(&test->tap,
                deviation(&noise, 1) < BOUND && deviation(&fourth, 3 * scale_moment(how, 4) / m / m) < BOUND &&
                    deviation(&pairs, loud_pairs / m / m) < BOUND,
-               "%s: the noise and its jumps have their moments (%.3f, %.3f, %.3f)", words[how],
-               noise.sum / noise.count, fourth.sum / fourth.count, pairs.sum / pairs.count);
+               "%s: the noise and its jumps have their moments (%.3f, %.3f, %.3f)", words[how], noise.sum / noise.count,
+               fourth.sum / fourth.count, pairs.sum / pairs.count);
         tap_ok(&test->tap, deviation(&reflection, 0) < BOUND && deviation(&square, 2 * LARGEST * LARGEST / 3) < BOUND,
                "%s: partial autocorrelations are uniform", words[how]);
         release(&all);
@@ -129,7 +132,8 @@ static void check_order(task_test *test) {
             add(&above, to_ridge);
             add(&below, to_oracle);
         }
-        tap_ok(&test->tap, wrong == 0, "%s: last is the value before, and the oracle's error follows from c", words[how]);
+        tap_ok(&test->tap, wrong == 0, "%s: last is the value before, and the oracle's error follows from c",
+               words[how]);
         tap_ok(&test->tap,
                above.sum > 0 && deviation(&above, 0) > BOUND && below.sum > 0 && deviation(&below, 0) > BOUND,
                "%s: bayes lies between least squares and the oracle", words[how]);
@@ -209,7 +213,8 @@ static void check_bayes(task_test *test) {
                 const double value = value_at(&all, i, t);
                 worst = fmax(worst, fabs(all.outputs[i * LENGTH + t] / value - coefficient_by_hand(&all, i, t, how)));
             }
-        tap_ok(&test->tap, worst < .1 * 2 * LARGEST / 1024, "%s: bayes is the posterior mean (%.2g)", words[how], worst);
+        tap_ok(&test->tap, worst < .1 * 2 * LARGEST / 1024, "%s: bayes is the posterior mean (%.2g)", words[how],
+               worst);
         release(&all);
     }
 }

@@ -66,9 +66,9 @@ def regress(
     ahead: int = 0,
     season: int = 0,
 ) -> Regression:
-    """Predicts rows `fresh`, or those whose target is NaN, from all others, with intervals, by each of `methods` (all
-    of them unless named). `best` is the one of the least held-out error; without held-out rows the last that is named.
-    Methods but mean and ridge learn from at most `context` rows (0: 500). "model" is a model of tables on `device`
+    """Predicts rows `fresh`, or those whose target is NaN, from all others, with intervals, by each of `methods` (the
+    usual ones unless named). `best` is the one of the least held-out error; without held-out rows the last of them.
+    Methods but mean, ols and ridge learn from at most `context` rows (0: 500). "model" is a model of tables on `device`
     (default "cpu"): that of the run folder `model`, of task.family = tables, or without one the model that ships.
 
     With `lags` the rows are a series in the order of time: each target is forecast from so many targets before it, the

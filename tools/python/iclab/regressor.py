@@ -162,7 +162,7 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : "ridge", "neighbours", "gaussian_process", "mean" or "model"; "best" is the one of the least
+    method : "ridge", "ols", "neighbours", "gaussian_process", "mean" or "model"; "best" is the one of the least
         error on rows that `fit` holds out.
     model : path of the run folder of a model of tables, task.family = tables; None: the model that ships.
     device : the device's spec, for the model.
