@@ -7,11 +7,12 @@
  *     y^(t) = 1/n sum_(s <= t) e_t^T M e_s <v, e_s>
  *
  * The second layer is a step of gradient descent only if a token holds y_k beside x_k. So the first one has to copy x_k
- * to the token of y_k: its weight there, the mean over pairs, is the copying. With codes cos and sin of 2 pi j t / T, j =
- * 1 … (T - 1) / 2, weights by hand do so: those of t - 1 and of any other position have the products (T - 1) / 2 and
- * -1 / 2, and the two layers are one step to rounding. Without the first layer a label's token
- * adds only terms in y_s, whose mean over x_s is 0, and in y_s^2, which are even in w: the prediction has no covariance
- * with <w, x>, and no loss is below that of predicting 0, E <w, x>^2 = d.
+ * to the token of y_k: its weight there, the mean over pairs, is the copying. With codes cos and sin of 2 pi j t / T,
+ * j = 1 … (T - 1) / 2, weights by hand do so: those of t - 1 have the product (T - 1) / 2 with themselves and -1 / 2
+ * with those of any other position, and the two layers are one step to rounding.
+ *
+ * Without the first layer a label's token adds only terms in y_s, whose mean over x_s is 0, and in y_s^2, which are
+ * even in w: the prediction has no covariance with <w, x>, and no loss is below that of predicting 0, E <w, x>^2 = d.
  *
  * A step of length a on raw sums, behind k pairs with w, x ~ N(0, I_d), has the squared error
  *
@@ -412,4 +413,4 @@ const icl_reproduction icl_gd_separate =
               .about = "inputs and labels in tokens of their own: a layer that copies, and one that descends",
               .claim = "With inputs and labels in separate tokens a first layer learns to copy, and the next one takes "
                        "a step of gradient descent.",
-              .cost = {"2 s", "3 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);
+              .cost = {"1 s", "1 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);
