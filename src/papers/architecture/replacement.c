@@ -423,4 +423,4 @@ const icl_reproduction icl_linearity_replaced =
     ICL_STUDY(.name = "linearity-replaced", .source = "arXiv 2405.12250, abstract",
               .about = "blocks of trained transformers replaced by their best linear maps, one at a time and together",
               .claim = "The most linear blocks of a transformer can be replaced by linear maps at hardly any loss.",
-              .cost = {"2 s", "5 min", "4 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);
+              .cost = {"1 s", "2 min", "4 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

@@ -7,9 +7,12 @@
  *     y^(t) = 1/n sum_(s <= t) e_t^T M e_s <v, e_s>
  *
  * The second layer is a step of gradient descent only if a token holds y_k beside x_k. So the first one has to copy x_k
- * to the token of y_k: its weight there, the mean over pairs, is the copying. Without the first layer a label's token
- * adds only terms in y_s, whose mean over x_s is 0, and in y_s^2, which are even in w: the prediction has no covariance
- * with <w, x>, and no loss is below that of predicting 0, E <w, x>^2 = d.
+ * to the token of y_k: its weight there, the mean over pairs, is the copying. With codes cos and sin of 2 pi j t / T,
+ * j = 1 … (T - 1) / 2, weights by hand do so: those of t - 1 have the product (T - 1) / 2 with themselves and -1 / 2
+ * with those of any other position, and the two layers are one step to rounding.
+ *
+ * Without the first layer a label's token adds only terms in y_s, whose mean over x_s is 0, and in y_s^2, which are
+ * even in w: the prediction has no covariance with <w, x>, and no loss is below that of predicting 0, E <w, x>^2 = d.
  *
  * A step of length a on raw sums, behind k pairs with w, x ~ N(0, I_d), has the squared error
  *
@@ -28,6 +31,30 @@
 #include "run/evaluation.h"
 
 enum { D = 4, N = 8, POSITIONS = 2 * N + 1, CODES = 16, TOKEN = D + 1 + CODES, KEY = 16 };
+
+/* ---- One step ---- */
+
+/* The best step of gradient descent: its length, and its loss behind k pairs. */
+static double best_length(void) {
+    double first = 0, second = 0;
+    for (size_t k = 0; k <= N; k++) {
+        first += (double)k;
+        second += (double)(k * (k + D + 1));
+    }
+    return first / second;
+}
+
+static double loss_behind(size_t k) {
+    const double a = best_length();
+    return D * (1 - 2 * a * (double)k + a * a * (double)(k * (k + D + 1)));
+}
+
+static double loss_of_step(void) {
+    double sum = 0;
+    for (size_t k = 0; k <= N; k++)
+        sum += loss_behind(k) / (N + 1);
+    return sum;
+}
 
 /* ---- The model ---- */
 
@@ -90,9 +117,36 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
                               icl_tape_matmul(tape, 1, tokens, parameters[VALUE]));
 }
 
+/* Writes the step of gradient descent: queries of position t are long codes of t - 1, and what is copied are inputs. */
+static void construct(const icl_model *model, double length, float *values) {
+    const double turn = 2 * acos(-1.0) / POSITIONS, sharpness = 20;
+    float *at[COPY + 1];
+
+    memset(values, 0, model->size * sizeof *values);
+    for (size_t i = 0; i <= COPY; i++)
+        at[i] = values + icl_model_parameter(model, i)->offset;
+    at[VALUE][D] = 1;
+    for (size_t i = 0; i < D; i++) {
+        at[SCORE][i * TOKEN + i] = (float)(length * N);
+        at[COPY][i * TOKEN + i] = 1;
+    }
+    for (size_t j = 0; j < CODES / 2; j++) {
+        const double angle = turn * (double)(j + 1);
+        float *query = at[QUERY] + (D + 1 + 2 * j) * KEY + 2 * j, *key = at[KEYS] + (D + 1 + 2 * j) * KEY + 2 * j;
+        for (size_t t = 0; t < POSITIONS; t++) {
+            at[PLACES][t * CODES + 2 * j] = (float)cos(angle * (double)t);
+            at[PLACES][t * CODES + 2 * j + 1] = (float)sin(angle * (double)t);
+        }
+        query[0] = query[KEY + 1] = (float)(sharpness * cos(angle));
+        query[KEY] = (float)(sharpness * sin(angle));
+        query[1] = -query[KEY];
+        key[0] = key[KEY + 1] = 1;
+    }
+}
+
 /* ---- Cells ---- */
 
-enum { WITH_COPIES = 0, WITHOUT };
+enum { WITH_COPIES = 0, WITHOUT, BY_HAND };
 
 static const struct {
     size_t steps, every, batch, sequences, seeds;
@@ -100,11 +154,13 @@ static const struct {
 
 enum { MOST_MOMENTS = 61 };
 
+static const char *const names[] = {NULL, "linear layer alone", "by hand"};
+
 static void plan(icl_study *study) {
-    for (size_t kind = WITH_COPIES; kind <= WITHOUT; kind++)
-        for (size_t i = 0; i < (kind == WITHOUT ? 1 : budgets[study->scale].seeds); i++)
-            ICL_ADD_CELL(study, .name = kind == WITHOUT ? "linear layer alone" : ICL_PHRASE("training %zu", i + 1),
-                         .recipe = "garg", .is_untrained = true, .at = {kind, i}, .seed = icl_study_seed(study, i),
+    for (size_t kind = WITH_COPIES; kind <= BY_HAND; kind++)
+        for (size_t i = 0; i < (kind == WITH_COPIES ? budgets[study->scale].seeds : 1); i++)
+            ICL_ADD_CELL(study, .name = names[kind] ? names[kind] : ICL_PHRASE("training %zu", i + 1), .recipe = "garg",
+                         .is_untrained = true, .at = {kind, i}, .seed = icl_study_seed(study, i),
                          .settings = {ICL_PHRASE("task.d=%d task.n=%d train.steps=%zu train.batch=%zu", D, N,
                                                  budgets[study->scale].steps, budgets[study->scale].batch),
                                       "train.learning_rate=0.003 train.warmup=50 train.schedule=cosine train.clip=1"});
@@ -207,9 +263,19 @@ done:
     return status;
 }
 
-/* Trains, and looks every few steps. */
-static icl_status follow(const icl_study *study, icl_trainer *trainer, bool copies, icl_number *numbers,
+/* Sets the weights by hand. */
+static icl_status set_step(const icl_study *study, icl_trainer *trainer, icl_error *error) {
+    float *values = NULL;
+
+    ICL_CHECK(icl_study_parameters(study, trainer, &values, error));
+    construct(icl_trainer_model(trainer), best_length(), values);
+    return icl_trainer_set_parameters(trainer, values, error);
+}
+
+/* Trains unless the weights are set by hand, and looks every few steps. */
+static icl_status follow(const icl_study *study, icl_trainer *trainer, size_t kind, icl_number *numbers,
                          icl_error *error) {
+    const size_t moments = kind == BY_HAND ? 1 : count_moments(study);
     icl_evaluator *evaluator = NULL;
     float *inputs = NULL;
     icl_batch batch;
@@ -219,12 +285,12 @@ static icl_status follow(const icl_study *study, icl_trainer *trainer, bool copi
     ICL_TRY(icl_study_read(study, batch.inputs, &inputs, error));
     ICL_TRY(icl_evaluator_create(study->run->params->backend, icl_trainer_task(trainer), WATCHED,
                                  study->run->params->seed, &evaluator, error));
-    for (size_t i = 0; i < count_moments(study); i++) {
+    for (size_t i = 0; i < moments; i++) {
         ICL_TRY(icl_reproduce_poll(study->run, error));
         if (i > 0)
             ICL_TRY(icl_trainer_run(trainer, budgets[study->scale].every, error));
         ICL_TRY(icl_evaluator_loss(evaluator, trainer, &numbers[LOSS + i].value, error));
-        if (copies)
+        if (kind != WITHOUT)
             ICL_TRY(measure_copying(study, trainer, inputs, &numbers[COPYING + i].value, error));
     }
 done:
@@ -244,7 +310,7 @@ static icl_status make_column(icl_backend *backend, bool of_labels, icl_tensor *
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *start, icl_number *numbers,
                           icl_error *error) {
-    layers own = {.copies = cell->at[0] == WITH_COPIES};
+    layers own = {.copies = cell->at[0] != WITHOUT};
     const icl_model_family family = {.name = "copying and descent",
                                      .settings = &own,
                                      .create = create,
@@ -259,7 +325,9 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     ICL_TRY(make_column(backend, false, &own.inputs, error));
     ICL_TRY(make_column(backend, true, &own.outputs, error));
     ICL_TRY(icl_trainer_create_with(backend, &parts, cell->complete, &trainer, error));
-    ICL_TRY(follow(study, trainer, own.copies, numbers, error));
+    if (cell->at[0] == BY_HAND)
+        ICL_TRY(set_step(study, trainer, error));
+    ICL_TRY(follow(study, trainer, cell->at[0], numbers, error));
     ICL_TRY(measure_last(study, trainer, numbers, error));
 done:
     icl_trainer_destroy(&trainer);
@@ -269,28 +337,6 @@ done:
 }
 
 /* ---- Judging ---- */
-
-/* The best step of gradient descent: its length, and its loss behind k pairs. */
-static double best_length(void) {
-    double first = 0, second = 0;
-    for (size_t k = 0; k <= N; k++) {
-        first += (double)k;
-        second += (double)(k * (k + D + 1));
-    }
-    return first / second;
-}
-
-static double loss_behind(size_t k) {
-    const double a = best_length();
-    return D * (1 - 2 * a * (double)k + a * a * (double)(k * (k + D + 1)));
-}
-
-static double loss_of_step(void) {
-    double sum = 0;
-    for (size_t k = 0; k <= N; k++)
-        sum += loss_behind(k) / (N + 1);
-    return sum;
-}
 
 /* Returns the first step at which a curve has gone half of the way from `first` to its end. */
 static double find_half(const icl_study *study, const icl_number *values, double first) {
@@ -318,6 +364,19 @@ static void draw(icl_study *study, const icl_study_cell *cell) {
     icl_study_draw(study, &curves);
 }
 
+/* Judges the mean and the loss behind all pairs, where the step is too long. */
+static void judge_by_hand(icl_study *study, const icl_study_cell *cell) {
+    const icl_number mean = cell->numbers[LAST], behind = cell->numbers[BY_PAIRS + N];
+
+    ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(mean), .target = loss_of_step(),
+              .tolerance = 4 * mean.standard_error, .evidence = ICL_COMPUTED, .source = "closed form of a step");
+    ICL_JUDGE(study, .quantity = ICL_PHRASE("squared error behind %d pairs", N), ICL_OURS(behind),
+              .target = loss_behind(N), .tolerance = 4 * behind.standard_error, .evidence = ICL_COMPUTED,
+              .source = "closed form of a step");
+    ICL_JUDGE(study, .quantity = "weight of labels on their inputs", .ours = cell->numbers[COPYING].value, .target = 1,
+              .tolerance = 1e-6, .evidence = ICL_COMPUTED, .source = "products of codes");
+}
+
 static void judge(icl_study *study, const icl_study_cell *cell) {
     /* At scale ci models hardly learn. */
     const bool learns = study->scale != ICL_SCALE_CI;
@@ -327,6 +386,10 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
     if (cell->at[0] == WITHOUT) {
         ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(last), .target = D, .tolerance = 4 * last.standard_error,
                   .criterion = ICL_AT_LEAST, .evidence = ICL_COMPUTED, .source = "no covariance with <w, x>");
+        return;
+    }
+    if (cell->at[0] == BY_HAND) {
+        judge_by_hand(study, cell);
         return;
     }
     /* Models begin above the loss of predicting 0, and have learned nothing before they are below it. */
@@ -350,4 +413,4 @@ const icl_reproduction icl_gd_separate =
               .about = "inputs and labels in tokens of their own: a layer that copies, and one that descends",
               .claim = "With inputs and labels in separate tokens a first layer learns to copy, and the next one takes "
                        "a step of gradient descent.",
-              .cost = {"2 s", "3 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);
+              .cost = {"1 s", "1 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

