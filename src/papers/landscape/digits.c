@@ -258,24 +258,30 @@ static icl_number over_seeds(const icl_study *study, size_t optimizer, size_t ra
     return icl_over_seeds(study, icl_landscape_find(study, optimizer, rate, 0, 0), number);
 }
 
-static size_t best_rate(const icl_study *study, size_t optimizer) {
+/* Returns the place of the rate with the least mean of a number; a rate at which a training diverged has none. */
+static size_t best_rate(const icl_study *study, size_t optimizer, size_t number) {
+    double least = HUGE_VAL;
     size_t best = 0;
 
-    for (size_t rate = 1; rate < RATES; rate++)
-        if (!(over_seeds(study, optimizer, rate, LOSS).value >= over_seeds(study, optimizer, best, LOSS).value) &&
-            !isnan(over_seeds(study, optimizer, rate, LOSS).value))
+    for (size_t rate = 0; rate < RATES; rate++) {
+        const double mean = over_seeds(study, optimizer, rate, number).value;
+        if (mean < least) {
+            least = mean;
             best = rate;
+        }
+    }
     return best;
 }
 
-/* Computes the mean over seeds of log(Adam / SGD) of a number. */
-static icl_number log_ratio(const icl_study *study, const size_t best[ICL_LANDSCAPE_OPTIMIZERS], size_t number) {
+/* Computes the mean over seeds of log(Adam / SGD) of a loss, each at the best rate for it. */
+static icl_number log_ratio(const icl_study *study, size_t number) {
     const size_t seeds = budgets[study->scale].seeds;
+    const size_t adam = best_rate(study, ADAM, number), sgd = best_rate(study, SGD, number);
     double logs[MOST_SEEDS];
 
     for (size_t seed = 0; seed < seeds; seed++)
-        logs[seed] = log(icl_landscape_find(study, ADAM, best[ADAM], seed, 0)->numbers[number].value /
-                         icl_landscape_find(study, SGD, best[SGD], seed, 0)->numbers[number].value);
+        logs[seed] = log(icl_landscape_find(study, ADAM, adam, seed, 0)->numbers[number].value /
+                         icl_landscape_find(study, SGD, sgd, seed, 0)->numbers[number].value);
     return (icl_number){icl_mean(logs, seeds), icl_standard_error(logs, seeds)};
 }
 
@@ -284,7 +290,7 @@ static void conclude(icl_study *study) {
     size_t best[ICL_LANDSCAPE_OPTIMIZERS];
 
     for (size_t optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
-        const size_t rate = best[optimizer] = best_rate(study, optimizer);
+        const size_t rate = best[optimizer] = best_rate(study, optimizer, LOSS);
         ICL_JUDGE(study, .what = ICL_PHRASE("%s, %s", what, icl_landscape_optimizers[optimizer]),
                   .quantity = "best learning rate of six", .ours = rates[optimizer][rate],
                   .note = ICL_PHRASE("held-out loss %.3g, accuracy %.4f; training loss at the end %.3g%s",
@@ -293,11 +299,12 @@ static void conclude(icl_study *study) {
                                      over_seeds(study, optimizer, rate, TRAINED).value,
                                      rate == 0 || rate == RATES - 1 ? "; at an end of the six" : ""));
     }
-    ICL_JUDGE(study, .what = what, .quantity = "log of the loss of Adam / of SGD",
-              ICL_OURS(log_ratio(study, best, LOSS)), .target = 0, .tolerance = .5, .evidence = ICL_INFERRED,
-              .source = "no gap on images",
-              .note = ICL_PHRASE("held out; %zu seeds; of the training loss at the end %.3g",
-                                 budgets[study->scale].seeds, log_ratio(study, best, TRAINED).value));
+    ICL_JUDGE(study, .what = what, .quantity = "log of the loss of Adam / of SGD", ICL_OURS(log_ratio(study, LOSS)),
+              .target = 0, .tolerance = .5, .evidence = ICL_INFERRED, .source = "no gap on images",
+              .note = ICL_PHRASE("held out; %zu seeds; of the training loss at the end, at rates %g and %g that are "
+                                 "best for it, %.3g",
+                                 budgets[study->scale].seeds, rates[ADAM][best_rate(study, ADAM, TRAINED)],
+                                 rates[SGD][best_rate(study, SGD, TRAINED)], log_ratio(study, TRAINED).value));
     ICL_JUDGE(study, .what = what, .quantity = "accuracy, Adam",
               ICL_OURS(over_seeds(study, ADAM, best[ADAM], ACCURACY)),
               .target = study->scale == ICL_SCALE_CI ? .7 : .93, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
@@ -307,7 +314,7 @@ static void conclude(icl_study *study) {
 const icl_reproduction icl_landscape_digits =
     ICL_STUDY(.name = "landscape-digits", .source = "arXiv 2310.01082, section 3",
               .about = "losses of Adam and SGD on pictures of digits (digits.csv), each at its best learning rate",
-              .claim = "Adam and SGD with momentum train a network on images to the same loss: the gap is a trait of "
-                       "transformers.",
-              .cost = {"5 s", "30 s", "4 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure,
+              .claim = "Adam and SGD with momentum train a network on images to nearly the same held-out loss: the gap "
+                       "is a trait of transformers.",
+              .cost = {"1 s", "10 s", "1 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure,
               .conclude = conclude);
