@@ -213,6 +213,29 @@ static void check_reach(tap_run *tap) {
     subject_release(&tested);
 }
 
+/* A = diag(-.1, -.3, 0, 0, 0) and B with the entry 2 at (0, 1): M = I + B S A has m = 2 S_11 (-.3) there, in no other
+ * order of the three, and M S M^T the block (S_00 + m^2 S_11, m S_11; m S_11, S_11). */
+static void check_order(tap_run *tap) {
+    const double c[D] = {1, 2, .1, .1, .1}, m = 2 * 4 * -.3, trace = 1 + m * m * 4 + 4;
+    const double first[D * D] = {[0] = -.1, [WIDTH] = -.3}, mover[D * D] = {[1] = 2};
+    double second[D * D] = {0};
+    float tokens[WIDTH * WIDTH];
+    icl_error error = {0};
+    subject tested;
+
+    if (tap_status(tap, subject_create("task.n=5 model.layers=2", &tested, &error), &error, "two layers")) {
+        for (size_t i = 0; i < D; i++)
+            second[i * WIDTH] = -.5;
+        write_axes(c, tokens);
+        write_matrix(&tested, "layer.0.head.0.A", first);
+        write_matrix(&tested, "layer.0.head.0.B", mover);
+        write_matrix(&tested, "layer.1.head.0.A", second);
+        /* The determinant is S_00 S_11 = 4. */
+        expect_reach(tap, &tested, tokens, .5 * (trace + sqrt(trace * trace - 4 * 4)) / 2, "inputs move by B S A");
+    }
+    subject_release(&tested);
+}
+
 /* ---- Sharpness ---- */
 
 /* Returns the largest eigenvalue of W^(1/2) H W^(1/2), and their least one. */
@@ -297,6 +320,7 @@ int main(void) {
     check_finding(&tap);
     check_kinds(&tap);
     check_reach(&tap);
+    check_order(&tap);
     check_sharpness(&tap, "model.layers=1 model.parameterization=sparse", 1e-4, false);
     check_sharpness(&tap, "model.layers=2", .01, false);
     check_pictures(&tap);
