@@ -423,6 +423,7 @@ enum {
     KIND_EARLIER = KINDS + ICL_SPIKE_KINDS,
     ELSEWHERE, /* the median loss of a spike's batch at the other parameters, over what is usual there */
     OTHERS,    /* that of another batch at the spike's parameters, over what is usual */
+    TYPICAL,   /* that of any step: below 1 while the loss falls, or where it is high for many steps */
     CARRIED,
     REACH,
     REACH_ELSEWHERE, /* how far the same sequence reaches with the other parameters */
@@ -586,6 +587,18 @@ static icl_status write_counts(const pair *both, size_t steps, icl_number *numbe
     return ICL_OK;
 }
 
+static icl_status write_typical(const pair *both, icl_number *numbers, icl_error *error) {
+    double *ratios = NULL;
+    size_t count = 0;
+
+    ICL_CHECK(icl_study_room(both->study, both->sides[0].steps + both->sides[1].steps, sizeof *ratios, &ratios, error));
+    for (size_t k = 0; k < 2; k++)
+        for (size_t t = ICL_SPIKE_MEMORY; t < both->sides[k].steps; t++)
+            ratios[count++] = both->sides[k].losses[t] / both->sides[k].usual[t];
+    numbers[TYPICAL].value = icl_median(ratios, count);
+    return ICL_OK;
+}
+
 /* Writes the largest loss over what is usual in each of BINS parts of a training's steps after the first 100. */
 static void write_largest(const training *side, size_t steps, icl_number *numbers) {
     for (size_t t = ICL_SPIKE_MEMORY; t < side->steps; t++) {
@@ -611,6 +624,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     for (size_t k = 0; k < 2; k++)
         ICL_TRY(study_side(&both, k, all, error));
     ICL_TRY(write_counts(&both, steps, numbers, error));
+    ICL_TRY(write_typical(&both, numbers, error));
     write_parts(all, numbers);
     write_largest(&both.sides[0], steps, numbers);
 done:
@@ -654,9 +668,10 @@ static void judge_kinds(icl_study *study, const icl_study_cell *point, bool is_d
                                      (double)(budgets[study->scale].steps - ICL_SPIKE_MEMORY)));
     ICL_JUDGE(study, .quantity = "loss of a spike's batch at other parameters / median there",
               ICL_OURS(of_point(study, point, ELSEWHERE)),
-              .note = ICL_PHRASE("median over spikes; of another batch at its parameters %.3g; its batch ten steps "
-                                 "before is a spike, too, in %.2f",
-                                 of_point(study, point, OTHERS).value, of_point(study, point, KIND_EARLIER).value));
+              .note = ICL_PHRASE("median over spikes, of all steps %.3g; of another batch at its parameters %.3g; its "
+                                 "batch ten steps before is a spike, too, in %.2f",
+                                 of_point(study, point, TYPICAL).value, of_point(study, point, OTHERS).value,
+                                 of_point(study, point, KIND_EARLIER).value));
     ICL_JUDGE(study, .quantity = "share of the loss that one sequence carries",
               ICL_OURS(of_point(study, point, CARRIED)), .note = "median over spikes");
     ICL_JUDGE(study, .quantity = "a lambda of the sequence that carries most", ICL_OURS(of_point(study, point, REACH)),
