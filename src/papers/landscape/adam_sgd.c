@@ -10,8 +10,8 @@
  * rates, by the trimmed loss of one more seed after 500 steps (full: 2000).
  *
  * Why softmax attention falls behind: a pair (-x, y) tells as much of the target at the query x as the pair (x, -y),
- * and weights of softmax have no sign. Predictions of both kinds are linear in the labels, so that a pair's part is what
- * a prediction gains if its label goes from 0 to 1. Least squares, which is exact here, has it at h, the leverage
+ * and weights of softmax have no sign. Predictions of both kinds are linear in the labels, so that a pair's part is
+ * what a prediction gains if its label goes from 0 to 1. Least squares, which is exact here, has it at h, the leverage
  * x^T (sum of x_j x_j^T)^-1 x, for a pair at x, and at -h for one at -x. With softmax every layer adds positive
  * multiples of labels to labels, and the prediction is minus the query's: no part is above 0.
  */
