@@ -41,6 +41,7 @@
     PAPER("Ahn, Cheng, Song, Yun, Jadbabaie, Sra 2023, \"Linear attention is (maybe) all you need (to " \
           "understand transformer optimization)\" (arXiv 2310.01082)") \
         STUDY(landscape_adam_sgd) STUDY(landscape_noise) STUDY(landscape_condition) STUDY(landscape_smoothness) \
+        STUDY(landscape_spikes) STUDY(landscape_digits) \
     PAPER("Collins et al. 2024, \"In-Context Learning with Transformers: Softmax Attention Adapts to " \
           "Function Lipschitzness\" (arXiv 2402.11639)") \
         STUDY(window_lipschitz) STUDY(window_noise) STUDY(window_context) STUDY(window_generalize) \

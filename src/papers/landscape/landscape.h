@@ -6,6 +6,7 @@
 #ifndef ICLAB_PAPERS_LANDSCAPE_LANDSCAPE_H
 #define ICLAB_PAPERS_LANDSCAPE_LANDSCAPE_H
 
+#include "iclab/model.h"
 #include "papers/study.h"
 #include "train/objective.h"
 
@@ -33,6 +34,9 @@ extern const icl_landscape_setting icl_landscape_settings[ICL_LANDSCAPE_SETTINGS
 
 /* The most seeds of a point; and the steps between the models that a run keeps. */
 enum { ICL_LANDSCAPE_SEEDS = 6, ICL_LANDSCAPE_EVERY = 250 };
+
+/* d of the recipe. */
+enum { ICL_LANDSCAPE_DIMENSION = 5 };
 
 /* A training without its seed. */
 typedef struct icl_landscape_cell {
@@ -73,5 +77,47 @@ void icl_landscape_view_close(icl_landscape_view *view);
 icl_status icl_landscape_view_look(icl_landscape_view *view, icl_error *error);
 icl_status icl_landscape_view_go(const icl_study *study, const icl_study_cell *cell, uint64_t step,
                                  icl_landscape_view *view, icl_error *error);
+
+/* ---- Spikes (spikes.c, which says what they are) ---- */
+
+enum { ICL_SPIKE_MEMORY = 100, ICL_SPIKE_FACTOR = 10 };
+
+/* Writes what is usual at each step, usual [count], the median of the ICL_SPIKE_MEMORY losses before it, NaN for the
+ * first of them; and the steps whose loss is above `factor` times that, or no number, steps [count], ascending. Returns
+ * how many these are. */
+size_t icl_landscape_find_spikes(const double *losses, size_t count, double factor, double *usual, size_t *steps);
+
+/* What the loss of a spike comes with. */
+typedef enum icl_spike_kind {
+    ICL_SPIKE_OF_BATCH = 0,
+    ICL_SPIKE_OF_PARAMETERS,
+    ICL_SPIKE_OF_BOTH,
+    ICL_SPIKE_OF_NEITHER, /* of both together */
+    ICL_SPIKE_KINDS
+} icl_spike_kind;
+
+/* Tells it from the loss of the spike's batch with other parameters, and from that of another batch with the spike's
+ * parameters, each over what is usual there. */
+icl_spike_kind icl_landscape_spike_kind(double batch_elsewhere, double others_here);
+
+/* Computes how far the layers of a linear transformer (values, of its parameters) reach in a context (tokens [context +
+ * 1][d + 1], d = ICL_LANDSCAPE_DIMENSION): the largest eigenvalue of S_l^(1/2) (-A_l) S_l^(1/2) over the layers, at
+ * least 0, with the symmetric part of A_l and the covariance S_l of the context's inputs before layer l. It is a_l
+ * lambda_max(S_l) if A_l = -a_l I. */
+icl_status icl_landscape_reach(const icl_model *model, const float *values, const float *tokens, size_t context,
+                               double *reach, icl_error *error);
+
+/* Computes the largest eigenvalue of W^(1/2) H W^(1/2) at `at` [N], W the diagonal of weights [N] >= 0: of W H, too.
+ * By 24 steps of Lanczos's iteration (Golub and Van Loan, Matrix Computations, 4th edition, 10.1) with full
+ * orthogonalisation: a lower bound, and nearly equal if the eigenvalue is apart from the next ones. Infinity if H is
+ * not finite. */
+icl_status icl_landscape_sharpness(icl_objective *objective, const double *at, const double *weights, double *largest,
+                                   icl_error *error);
+
+/* ---- Pictures of digits (digits.c) ---- */
+
+/* Reads lines of 64 numbers from 0 to 16 and a digit, between commas: rows [most][65], the numbers / 8 - 1. Writes how
+ * many lines there are. ICL_ERROR_INPUT, with line and field, if there is something else. */
+icl_status icl_digits_parse(const char *text, size_t most, float *rows, size_t *count, icl_error *error);
 
 #endif
