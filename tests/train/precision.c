@@ -1,7 +1,7 @@
-/* The loss curve of a training whose products take bfloat16 agrees with float's within its noise: both see the same data
- * and starts, so that a seed gives a pair of curves. At each piece of the curve the mean of the pairs' differences is
- * within STANDARD_ERRORS of its own standard errors of 0, and the differences spread less than float's curves do among
- * the seeds, so that the standard error is no excuse. Arguments: the device. */
+/* The loss curve of a training whose products take bfloat16 agrees with float's within its noise: both see the same
+ * data and starts, so that a seed gives a pair of curves. At each piece of the curve the mean of the pairs' differences
+ * is within STANDARD_ERRORS of its own standard errors of 0, and the differences spread less than float's curves do
+ * among the seeds, so that the standard error is no excuse. Arguments: the device. */
 #include "fixture.h"
 #include "numeric/statistics.h"
 

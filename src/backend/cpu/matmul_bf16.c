@@ -2,18 +2,18 @@
  * Matrix products of operands that are rounded to bfloat16.
  *
  * b is packed once, into panels of LANES columns; each thread packs blocks of rows of a and multiplies them by the
- * panels. A block is so large that reading b again for each takes little of the time, and so small that it stays in
- * the second cache, while a few panels stay in the first. An element's sum takes all of k in one order (kernels.h), so that neither the cuts nor the instruction set
- * change its bits, as long as no product or sum is subnormal; but for instructions on tiles, which have bits of their
- * own.
+ * panels. A block is so large that reading b again for each takes little of the time, and so small that it stays in the
+ * second cache. An element's sum takes all of k in one order (kernels.h), so that neither the cuts nor the instruction
+ * set change its bits, as long as no product or sum is subnormal; but for instructions on tiles, which have bits of
+ * their own.
  */
 #include <string.h>
 
 #include "backend/cpu/host.h"
 #include "iclab/status.h"
 
-#define LEAST_ROWS  64 /* of a block: with fewer, reading b would take longer than multiplying by it */
-#define MOST_ROWS   1024
+#define LEAST_ROWS  64     /* of a block: with fewer, reading b would take longer than multiplying by it */
+#define MOST_ROWS   1024   /* of a block, with few terms */
 #define BLOCK_TERMS 524288 /* numbers of a block, 1 MiB, unless LEAST_ROWS have more */
 #define SLICE_K     1024   /* whole tiles; terms that are packed at once, while out keeps the sums */
 #define PACKED_K    64     /* whole tiles */
