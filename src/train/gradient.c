@@ -48,10 +48,11 @@ static size_t count_at_once(const icl_gradient_plan *plan, size_t left) {
     return left < most ? left : plan->at_once;
 }
 
-size_t icl_gradient_plan_most(const icl_gradient_plan *plan) {
-    const size_t parts = count_parts(plan, plan->sequences);
+/* Returns how many sequences of a batch a tape holds at most. */
+static size_t count_most(const icl_gradient_plan *plan, size_t batch) {
+    const size_t parts = count_parts(plan, batch);
 
-    return count_at_once(plan, (plan->sequences + parts - 1) / parts);
+    return count_at_once(plan, (batch + parts - 1) / parts);
 }
 
 /* Returns whether a batch is divided; a single part would be the whole batch. */
@@ -72,10 +73,12 @@ icl_gradient_plan icl_gradient_plan_choose(const icl_gradient_wish *wish) {
         .cuts_sequences = wish->cuts_sequences,
     };
 
-    if (divides(&plan, plan.sequences))
+    if (divides(&plan, plan.sequences)) {
         plan.way = ICL_GRADIENT_IN_MICROBATCHES;
-    else if (plan.predicts_fused && !wish->batch->weights.buffer)
+        plan.most = count_most(&plan, plan.sequences);
+    } else if (plan.predicts_fused && !wish->batch->weights.buffer) {
         plan.way = ICL_GRADIENT_FUSED;
+    }
     plan.keeps_losses = plan.slices > 1 || plan.predicts_fused;
     return plan;
 }

@@ -29,6 +29,7 @@ typedef struct icl_gradient_plan {
     size_t sequences;     /* of a slice */
     size_t slices;        /* of a step: each is drawn and differentiated by itself */
     size_t at_once;       /* sequences of a micro-batch; 0: batches are never divided */
+    size_t most;          /* sequences of the slice's largest micro-batch */
     bool parts_are_even;  /* see above: as with products of bfloat16 */
     bool predicts_fused;  /* by own ops, even if weights force the loss onto the tape */
     bool cuts_sequences;  /* train.sequence_clip: large gradients of sequences are cut */
@@ -46,9 +47,6 @@ typedef struct icl_gradient_wish {
 } icl_gradient_wish;
 
 icl_gradient_plan icl_gradient_plan_choose(const icl_gradient_wish *wish);
-
-/* Returns how many sequences of a plan's micro-batches a tape holds at most. */
-size_t icl_gradient_plan_most(const icl_gradient_plan *plan);
 
 /* ---- The work ---- */
 
