@@ -6,7 +6,9 @@
 #include "iclab/loss.h"
 #include "iclab/status.h"
 
-enum { MOST_PARTS = 64 };
+/* BF16_FACTOR: how many times as many sequences a micro-batch has if products take bfloat16. They are so fast that
+ * converting a weight, and adding its gradient to that of other micro-batches, would take longer than multiplying. */
+enum { MOST_PARTS = 64, BF16_FACTOR = 4 };
 
 /* The tape and the gradient that a worker keeps between steps. */
 typedef struct workplace {
@@ -21,7 +23,7 @@ struct icl_differentiator {
     icl_tape *tape;
 
     /* For micro-batches: */
-    workplace *workplaces; /* [icl_backend_workers] */
+    workplace *workplaces; /* [icl_backend_workers], and one more for all threads together */
     icl_tensor gradients;  /* [P, N], of the parts */
     icl_tensor losses;     /* [B], of the last batch that was differentiated */
     icl_tensor outputs;    /* [B, S, q], of the last batch that was predicted */
@@ -30,8 +32,27 @@ struct icl_differentiator {
 /* ---- The plan ---- */
 
 static size_t count_parts(const icl_gradient_plan *plan, size_t batch) {
-    const size_t count = plan->at_once > 0 ? batch / plan->at_once : 0;
-    return count < MOST_PARTS ? count : MOST_PARTS;
+    size_t count = plan->at_once > 0 ? batch / plan->at_once : 0, even = 1;
+
+    if (count > MOST_PARTS)
+        count = MOST_PARTS;
+    while (2 * even <= count)
+        even *= 2;
+    return plan->parts_are_even && count > 0 ? even : count;
+}
+
+/* Returns how many of the `left` sequences of a part are taken next. */
+static size_t count_at_once(const icl_gradient_plan *plan, size_t left) {
+    const size_t most = plan->parts_are_even ? 2 * plan->at_once : plan->at_once + 1;
+
+    return left < most ? left : plan->at_once;
+}
+
+/* Returns how many sequences of a batch a tape holds at most. */
+static size_t count_most(const icl_gradient_plan *plan, size_t batch) {
+    const size_t parts = count_parts(plan, batch);
+
+    return count_at_once(plan, (batch + parts - 1) / parts);
 }
 
 /* Returns whether a batch is divided; a single part would be the whole batch. */
@@ -40,20 +61,24 @@ static bool divides(const icl_gradient_plan *plan, size_t batch) {
 }
 
 icl_gradient_plan icl_gradient_plan_choose(const icl_gradient_wish *wish) {
-    const bool on_host = icl_backend_capabilities(wish->backend)->kind == ICL_DEVICE_HOST;
+    const icl_capabilities *device = icl_backend_capabilities(wish->backend);
+    const bool on_host = device->kind == ICL_DEVICE_HOST, in_bf16 = device->precision == ICL_PRECISION_BF16;
     icl_gradient_plan plan = {
         .way = ICL_GRADIENT_ON_TAPE,
         .sequences = wish->batch->size,
         .slices = wish->slices,
-        .at_once = on_host && !wish->is_whole ? wish->model->sequences_at_once : 0,
+        .at_once = on_host && !wish->is_whole ? wish->model->sequences_at_once * (in_bf16 ? BF16_FACTOR : 1) : 0,
+        .parts_are_even = in_bf16,
         .predicts_fused = icl_model_can(wish->model, ICL_MODEL_FUSED),
         .cuts_sequences = wish->cuts_sequences,
     };
 
-    if (divides(&plan, plan.sequences))
+    if (divides(&plan, plan.sequences)) {
         plan.way = ICL_GRADIENT_IN_MICROBATCHES;
-    else if (plan.predicts_fused && !wish->batch->weights.buffer)
+        plan.most = count_most(&plan, plan.sequences);
+    } else if (plan.predicts_fused && !wish->batch->weights.buffer) {
         plan.way = ICL_GRADIENT_FUSED;
+    }
     plan.keeps_losses = plan.slices > 1 || plan.predicts_fused;
     return plan;
 }
@@ -71,8 +96,8 @@ icl_status icl_differentiator_create(icl_backend *backend, const icl_model *mode
     created->plan = *plan;
     ICL_TRY(icl_tape_create(backend, &created->tape, error));
     if (plan->at_once > 0)
-        ICL_TRY(icl_allocate(icl_backend_workers(backend), sizeof *created->workplaces, "tapes", &created->workplaces,
-                             error));
+        ICL_TRY(icl_allocate(icl_backend_workers(backend) + 1, sizeof *created->workplaces, "tapes",
+                             &created->workplaces, error));
     *differentiator = created;
     created = NULL;
 done:
@@ -86,7 +111,7 @@ void icl_differentiator_destroy(icl_differentiator **differentiator) {
     if (!gone)
         return;
     icl_tape_destroy(&gone->tape);
-    for (size_t i = 0; gone->workplaces && i < icl_backend_workers(gone->backend); i++) {
+    for (size_t i = 0; gone->workplaces && i <= icl_backend_workers(gone->backend); i++) {
         icl_tape_destroy(&gone->workplaces[i].tape);
         icl_tensor_release(&gone->workplaces[i].gradient);
     }
@@ -205,10 +230,8 @@ static walk walk_begin(const work *w, size_t part) {
 }
 
 static bool walk_on(const work *w, walk *at) {
-    const size_t at_once = w->differentiator->plan.at_once;
-
     at->first = at->count == 0 ? at->begin : at->first + at->count;
-    at->count = at->end - at->first < at_once ? at->end - at->first : at_once;
+    at->count = count_at_once(&w->differentiator->plan, at->end - at->first);
     return at->count > 0;
 }
 
@@ -268,6 +291,17 @@ static icl_status differentiate_part(void *context, icl_backend *worker, size_t 
     return ICL_OK;
 }
 
+/* Hands the parts out to the threads; if that left some idle, all threads do each part together. */
+static icl_status do_parts(icl_differentiator *d, icl_backend_part *task, work *w, icl_error *error) {
+    const size_t workers = icl_backend_workers(d->backend);
+
+    if (!d->plan.parts_are_even || w->parts % workers == 0)
+        return icl_backend_share(d->backend, w->parts, task, w, error);
+    for (size_t part = 0; part < w->parts; part++)
+        ICL_CHECK(task(w, d->backend, workers, part, error));
+    return ICL_OK;
+}
+
 static icl_status differentiate_in_parts(icl_differentiator *d, const icl_gradient_call *call, icl_tensor *losses,
                                          icl_error *error) {
     const size_t batch = call->batch->size, parts = count_parts(&d->plan, batch), size = icl_model_size(d->model);
@@ -275,7 +309,7 @@ static icl_status differentiate_in_parts(icl_differentiator *d, const icl_gradie
 
     ICL_CHECK(reserve(d->backend, &d->gradients, 2, (size_t[]){parts, size}, error));
     ICL_CHECK(reserve(d->backend, &d->losses, 1, &batch, error));
-    ICL_CHECK(icl_backend_share(d->backend, parts, differentiate_part, &w, error));
+    ICL_CHECK(do_parts(d, differentiate_part, &w, error));
     *losses = d->losses;
     return icl_reduce(d->backend, ICL_SUM, 1, icl_tensor_reshape(call->with.gradient, 2, (size_t[]){1, size}),
                       d->gradients, error);
@@ -342,7 +376,7 @@ static icl_status predict_in_parts(icl_differentiator *d, const icl_gradient_cal
     work w = {d, call, count_parts(&d->plan, batch)};
 
     ICL_CHECK(reserve(d->backend, &d->outputs, 3, (size_t[]){batch, shape->scored, shape->outputs}, error));
-    ICL_CHECK(icl_backend_share(d->backend, w.parts, predict_part, &w, error));
+    ICL_CHECK(do_parts(d, predict_part, &w, error));
     return icl_tensor_read(d->outputs, outputs, error);
 }
 

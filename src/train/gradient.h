@@ -5,7 +5,9 @@
  * Micro-batches are used on the host, for models whose family asks for them (icl_model.sequences_at_once). A batch of B
  * sequences has P = min(64, B / sequences_at_once) parts, whatever the number of threads. A part takes its sequences
  * `sequences_at_once` at a time and adds up their gradients in this order; icl_reduce then sums over the parts. So the
- * bits do not depend on which thread did which part.
+ * bits do not depend on which thread did which part. With products of bfloat16, which want more rows, four times as
+ * many sequences are taken at a time, P is the next smaller power of two, so that threads have equal shares, and a part
+ * of fewer than twice as many is not cut.
  */
 #ifndef ICLAB_TRAIN_GRADIENT_H
 #define ICLAB_TRAIN_GRADIENT_H
@@ -27,6 +29,8 @@ typedef struct icl_gradient_plan {
     size_t sequences;     /* of a slice */
     size_t slices;        /* of a step: each is drawn and differentiated by itself */
     size_t at_once;       /* sequences of a micro-batch; 0: batches are never divided */
+    size_t most;          /* sequences of the slice's largest micro-batch */
+    bool parts_are_even;  /* see above: as with products of bfloat16 */
     bool predicts_fused;  /* by own ops, even if weights force the loss onto the tape */
     bool cuts_sequences;  /* train.sequence_clip: large gradients of sequences are cut */
     bool keeps_losses;    /* the caller provides memory for a step's losses */

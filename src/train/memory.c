@@ -71,7 +71,7 @@ static icl_status measure_whole(icl_trainer *trainer, double *bytes, icl_error *
 static icl_status measure_parts(icl_trainer *trainer, double *bytes, icl_error *error) {
     double part = 0;
 
-    ICL_CHECK(measure_few(trainer, trainer->problem.plan.at_once, &part, error));
+    ICL_CHECK(measure_few(trainer, trainer->problem.plan.most, &part, error));
     ICL_CHECK(icl_backend_trim(trainer->backend, error));
     const double scratch = (double)(icl_backend_get_statistics(trainer->backend).bytes_reserved - live(trainer));
     *bytes = scratch + fmax(0, part - scratch) * (double)icl_backend_workers(trainer->backend) +

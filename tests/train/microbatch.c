@@ -205,7 +205,9 @@ done:
     tap_status(tap, status, &error, "training in parts");
 }
 
-static void check_threads(tap_run *tap, const char *kind) {
+/* With products of bfloat16 there are 2 parts of the batch and 4 of the predictions, so that three threads do each
+ * together. */
+static void check_threads(tap_run *tap, const char *kind, icl_precision precision) {
     float seen[3][N], outputs[3][LENGTH];
     double loss[3] = {0};
     icl_error error = {0};
@@ -215,7 +217,7 @@ static void check_threads(tap_run *tap, const char *kind) {
         char spec[32];
         icl_backend *backend = NULL;
         snprintf(spec, sizeof spec, "%s:threads=%d", kind, threads);
-        ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error));
+        ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec, .precision = precision}, &backend, &error));
         tap_ok(tap, icl_backend_workers(backend) == (size_t)threads, "%s has a worker for each thread", spec);
         status = train(backend, &model_in_parts, "train.slices=1", seen[threads - 1], outputs[threads - 1],
                        &loss[threads - 1], &error);
@@ -225,7 +227,7 @@ static void check_threads(tap_run *tap, const char *kind) {
     tap_ok(tap,
            memcmp(seen[0], seen[1], sizeof seen[0]) == 0 && memcmp(seen[0], seen[2], sizeof seen[0]) == 0 &&
                memcmp(outputs[0], outputs[1], sizeof outputs[0]) == 0,
-           "%s: the same bits with 1, 2 and 3 threads", kind);
+           "%s, %s: the same bits with 1, 2 and 3 threads", kind, icl_precision_name(precision));
 done:
     tap_status(tap, status, &error, "threads");
 }
@@ -242,9 +244,10 @@ int main(int argc, char **argv) {
         check_stranger(&tap, backend);
         check_training(&tap, backend, "train.slices=1");
         check_training(&tap, backend, "train.slices=2");
-        if (icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST)
-            check_threads(&tap, spec);
-        else
+        const bool on_host = icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST;
+        for (int precision = ICL_PRECISION_FULL; precision <= ICL_PRECISION_BF16 && on_host; precision++)
+            check_threads(&tap, spec, (icl_precision)precision);
+        if (!on_host)
             tap_ok(&tap, icl_backend_workers(backend) == 1, "a device is its own worker");
         icl_backend_close(&backend);
     }

@@ -2,19 +2,22 @@
  * Matrix products of operands that are rounded to bfloat16.
  *
  * b is packed once, into panels of LANES columns; each thread packs blocks of rows of a and multiplies them by the
- * panels. An element's sum takes all of k in one order (kernels.h), so that neither the cuts nor the instruction set
- * change its bits, as long as no product or sum is subnormal; but for instructions on tiles, which have bits of their
- * own.
+ * panels. A block is so large that reading b again for each takes little of the time, and so small that it stays in the
+ * second cache. An element's sum takes all of k in one order (kernels.h), so that neither the cuts nor the instruction
+ * set change its bits, as long as no product or sum is subnormal; but for instructions on tiles, which have bits of
+ * their own.
  */
 #include <string.h>
 
 #include "backend/cpu/host.h"
 #include "iclab/status.h"
 
-#define BLOCK_ROWS 64
-#define SLICE_K    512 /* whole tiles; terms that are packed at once, while out keeps the sums */
-#define PACKED_K   64  /* whole tiles */
-#define NARROW     8   /* with fewer columns lanes would be wasted */
+#define LEAST_ROWS  64     /* of a block: with fewer, reading b would take longer than multiplying by it */
+#define MOST_ROWS   1024   /* of a block, with few terms */
+#define BLOCK_TERMS 524288 /* numbers of a block, 1 MiB, unless LEAST_ROWS have more */
+#define SLICE_K     1024   /* whole tiles; terms that are packed at once, while out keeps the sums */
+#define PACKED_K    64     /* whole tiles */
+#define NARROW      8      /* with fewer columns lanes would be wasted */
 
 typedef struct operand {
     real *elements;
@@ -25,12 +28,12 @@ typedef struct operand {
 typedef struct bf16_product {
     const HOST(bf16_kernels) * bf16;
     operand out, a, b;
-    size_t m, n, k, pairs, panels, row_blocks, inner_batch;
+    size_t m, n, k, pairs, panels, block_rows, row_blocks, inner_batch;
     size_t parts;         /* pieces of the panels, so that all threads have work */
     uint32_t *shared_b;   /* [panels][pairs][LANES], if all matrices of the batch have the same b; else NULL */
-    uint32_t *own;        /* of each thread: packed a, BLOCK_ROWS * pairs; then b */
+    uint32_t *own;        /* of each thread: packed a, block_rows * pairs; then b; then sums */
     size_t a_row, a_tile; /* strides of packed a, see bf16_block */
-    size_t own_size;
+    size_t own_b, own_sums, own_size; /* offsets of b and of the sums, and of the next thread's own */
     real alpha, beta;
     bool is_direct;  /* the sums are kept in out itself */
     bool is_resumed; /* and continue from what it holds */
@@ -85,38 +88,40 @@ static void pack_a(const bf16_product *p, const real *a, size_t rows, uint32_t *
 /* Multiplies a block of rows by x.panels panels from `panel` on, and leaves the products at x.sums. */
 static void multiply_rows(const bf16_product *p, const uint32_t *a, size_t rows, const uint32_t *b, size_t panel,
                           HOST(bf16_block) x) {
+    const size_t pairs = p->bf16->in_tiles ? p->pairs : ICL_BF16_PAIRS;
     real *sums = x.sums;
 
     x.a_group = LANES * p->pairs;
     x.a_row = p->a_row;
     x.a_tile = p->a_tile;
     x.b_stride = p->pairs * LANES;
-    for (size_t pair = 0; pair < p->pairs; pair += ICL_BF16_PAIRS)
+    for (size_t pair = 0; pair < p->pairs; pair += pairs)
         for (size_t row = 0; row < rows; row += ICL_BF16_ROWS) {
             x.a = a + row * p->pairs + pair / LANES * p->a_tile;
             x.b = b + (panel * p->pairs + pair) * LANES;
             x.rows = smaller(ICL_BF16_ROWS, rows - row);
-            x.pairs = smaller(ICL_BF16_PAIRS, p->pairs - pair);
+            x.pairs = smaller(pairs, p->pairs - pair);
             x.is_first = pair == 0 && !p->is_resumed;
             x.sums = sums + row * x.sums_row;
             p->bf16->multiply(&x);
         }
 }
 
-/* out [rows][width] = alpha * acc + beta * out; beta = 0 never reads out. */
-static void store(const bf16_product *p, const real *acc, size_t rows, size_t width, real *out) {
+/* out [rows][width] = alpha * sums + beta * out; beta = 0 never reads out. */
+static void store(const bf16_product *p, const real *sums, size_t rows, size_t width, real *out) {
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < width; column++) {
             real *to = out + row * p->out.row + column * p->out.column;
-            const real product = p->alpha * acc[row * LANES + column];
+            const real product = p->alpha * sums[row * LANES + column];
             *to = p->beta == 0 ? product : product + p->beta * *to;
         }
 }
 
-/* Multiplies a block of rows by the panels [first, last) and stores the result at `out`. */
+/* Multiplies a block of rows by the panels [first, last) and stores the result at `out`. own: room for the sums of
+ * ICL_BF16_PANELS panels, unless out keeps them. */
 static void multiply_panels(const bf16_product *p, const uint32_t *a, size_t rows, const uint32_t *b, size_t first,
-                            size_t last, real *out) {
-    real acc[ICL_BF16_PANELS * BLOCK_ROWS * LANES];
+                            size_t last, real *own, real *out) {
+    const size_t sums_panel = p->block_rows * LANES;
 
     for (size_t panel = first, panels; panel < last; panel += panels) {
         panels = smaller(ICL_BF16_PANELS, last - panel);
@@ -128,13 +133,12 @@ static void multiply_panels(const bf16_product *p, const uint32_t *a, size_t row
             continue;
         }
         if (p->k == 0)
-            memset(acc, 0, sizeof acc);
-        multiply_rows(
-            p, a, rows, b, panel,
-            (HOST(bf16_block)){.sums = acc, .panels = panels, .sums_row = LANES, .sums_panel = BLOCK_ROWS * LANES});
+            memset(own, 0, ICL_BF16_PANELS * sums_panel * sizeof *own);
+        multiply_rows(p, a, rows, b, panel,
+                      (HOST(bf16_block)){.sums = own, .panels = panels, .sums_row = LANES, .sums_panel = sums_panel});
         for (size_t v = 0; v < panels; v++) {
             const size_t column = (panel + v) * LANES;
-            store(p, acc + v * BLOCK_ROWS * LANES, rows, smaller(LANES, p->n - column), out + column * p->out.column);
+            store(p, own + v * sums_panel, rows, smaller(LANES, p->n - column), out + column * p->out.column);
         }
     }
 }
@@ -142,21 +146,22 @@ static void multiply_panels(const bf16_product *p, const uint32_t *a, size_t row
 /* Item = (batch, block of rows, part of the panels). */
 static void multiply_items(void *context, size_t first, size_t last, size_t thread) {
     const bf16_product *p = context;
-    uint32_t *own_a = p->own + thread * p->own_size, *own_b = own_a + BLOCK_ROWS * p->pairs;
+    uint32_t *own_a = p->own + thread * p->own_size, *own_b = own_a + p->own_b;
+    real *own_sums = (real *)(void *)(own_a + p->own_sums);
     size_t packed = SIZE_MAX; /* the batch whose b lies in own_b */
 
     if (p->bf16->begin)
         p->bf16->begin();
     for (size_t item = first; item < last; item++) {
         const size_t block = item / p->parts, part = item % p->parts;
-        const size_t batch = block / p->row_blocks, row = block % p->row_blocks * BLOCK_ROWS;
-        const size_t rows = smaller(BLOCK_ROWS, p->m - row);
+        const size_t batch = block / p->row_blocks, row = block % p->row_blocks * p->block_rows;
+        const size_t rows = smaller(p->block_rows, p->m - row);
         pack_a(p, matrix_of(p, &p->a, batch) + row * p->a.row, rows, own_a);
         if (!p->shared_b && packed != batch)
             pack_panels(p, matrix_of(p, &p->b, batch), 0, p->panels, own_b);
         packed = batch;
         multiply_panels(p, own_a, rows, p->shared_b ? p->shared_b : own_b, p->panels * part / p->parts,
-                        p->panels * (part + 1) / p->parts, matrix_of(p, &p->out, batch) + row * p->out.row);
+                        p->panels * (part + 1) / p->parts, own_sums, matrix_of(p, &p->out, batch) + row * p->out.row);
     }
     if (p->bf16->end)
         p->bf16->end();
@@ -204,8 +209,16 @@ static bf16_product describe(const HOST(state) * state, const icl_matmul_params 
     }
     p.is_direct = p.alpha == 1 && p.beta == 0 && p.out.column == 1 && p.n % LANES == 0;
     p.panels = (p.n + LANES - 1) / LANES;
-    p.row_blocks = (p.m + BLOCK_ROWS - 1) / BLOCK_ROWS;
     return p;
+}
+
+/* Chooses the rows of a block: as many as the second cache holds, but so few that all threads have work. */
+static void divide_rows(bf16_product *p, size_t batches, size_t threads) {
+    size_t rows = smaller(MOST_ROWS, BLOCK_TERMS / (2 * p->pairs + 1));
+
+    rows = smaller(rows, (batches * p->m + threads - 1) / threads);
+    p->block_rows = host_round_up(rows < LEAST_ROWS ? LEAST_ROWS : rows, ICL_BF16_ROWS);
+    p->row_blocks = (p->m + p->block_rows - 1) / p->block_rows;
 }
 
 /* Multiplies all of p.k. */
@@ -217,9 +230,13 @@ static icl_status multiply_terms(icl_backend *backend, bf16_product p, size_t ba
     p.pairs = p.bf16->in_tiles ? host_round_up(p.k, 2 * LANES) / 2 : (p.k + 1) / 2;
     p.a_row = p.bf16->in_tiles ? LANES : p.pairs;
     p.a_tile = p.bf16->in_tiles ? LANES * LANES : LANES;
+    divide_rows(&p, batches, state->threads);
     const size_t b_size = p.panels * p.pairs * LANES, blocks = batches * p.row_blocks;
     p.parts = smaller(p.panels, (state->threads + blocks - 1) / blocks);
-    p.own_size = BLOCK_ROWS * p.pairs + (is_shared ? 0 : b_size);
+    p.own_b = p.block_rows * p.pairs;
+    p.own_sums = p.own_b + (is_shared ? 0 : b_size);
+    p.own_size =
+        p.own_sums + (p.is_direct ? 0 : ICL_BF16_PANELS * p.block_rows * LANES * sizeof(real) / sizeof *memory);
     ICL_CHECK(HOST(scratch)(backend, ((is_shared ? b_size : 0) + state->threads * p.own_size + 1) * sizeof *memory,
                             &memory, error));
     p.own = memory + (is_shared ? b_size : 0);

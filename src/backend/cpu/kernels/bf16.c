@@ -174,10 +174,10 @@ static void end(void) {
 
 #define BYTES(words) ((words) * sizeof(uint32_t))
 
-ALWAYS_INLINE void multiply_tiles(const HOST(bf16_block) * x, size_t first, real *sums, size_t sums_row,
-                                  size_t sums_panel, const size_t groups, const size_t panels) {
+ALWAYS_INLINE void multiply_tiles(const HOST(bf16_block) * x, size_t first, real *sums, size_t sums_panel,
+                                  const size_t groups, const size_t panels) {
     const uint32_t *a = x->a + first / LANES * x->a_group, *b = x->b;
-    real *below = sums + LANES * sums_row;
+    real *below = sums + LANES * LANES;
 
     atomic_signal_fence(memory_order_seq_cst); /* compilers do not know what tiles are loaded from */
     _tile_zero(0);
@@ -185,13 +185,13 @@ ALWAYS_INLINE void multiply_tiles(const HOST(bf16_block) * x, size_t first, real
     _tile_zero(2);
     _tile_zero(3);
     if (!x->is_first) {
-        _tile_loadd(0, sums, BYTES(sums_row));
+        _tile_loadd(0, sums, BYTES(LANES));
         if (panels == 2)
-            _tile_loadd(1, sums + sums_panel, BYTES(sums_row));
+            _tile_loadd(1, sums + sums_panel, BYTES(LANES));
         if (groups == 2)
-            _tile_loadd(2, below, BYTES(sums_row));
+            _tile_loadd(2, below, BYTES(LANES));
         if (groups == 2 && panels == 2)
-            _tile_loadd(3, below + sums_panel, BYTES(sums_row));
+            _tile_loadd(3, below + sums_panel, BYTES(LANES));
     }
     for (size_t p = 0; p < x->pairs; p += LANES, a += x->a_tile, b += LANES * LANES) {
         _tile_loadd(4, a, BYTES(x->a_row));
@@ -208,48 +208,53 @@ ALWAYS_INLINE void multiply_tiles(const HOST(bf16_block) * x, size_t first, real
                 _tile_dpbf16ps(3, 5, 7);
         }
     }
-    _tile_stored(0, sums, BYTES(sums_row));
+    _tile_stored(0, sums, BYTES(LANES));
     if (panels == 2)
-        _tile_stored(1, sums + sums_panel, BYTES(sums_row));
+        _tile_stored(1, sums + sums_panel, BYTES(LANES));
     if (groups == 2)
-        _tile_stored(2, below, BYTES(sums_row));
+        _tile_stored(2, below, BYTES(LANES));
     if (groups == 2 && panels == 2)
-        _tile_stored(3, below + sums_panel, BYTES(sums_row));
+        _tile_stored(3, below + sums_panel, BYTES(LANES));
 }
 
 /* Copies `rows` rows of a block's sums from row `first` on to a square, or back. */
-static void copy_sums(const HOST(bf16_block) * x, size_t first, real *square, bool back) {
-    for (size_t panel = 0; panel < x->panels; panel++)
-        for (size_t row = first; row < x->rows; row++) {
-            real *sums = x->sums + row * x->sums_row + panel * x->sums_panel;
-            real *copy = square + (panel * LANES + row - first) * LANES;
+static void copy_sums(const HOST(bf16_block) * x, size_t first, size_t rows, real *square, bool back) {
+    for (size_t row = 0; row < rows; row++)
+        for (size_t panel = 0; panel < x->panels; panel++) {
+            real *sums = x->sums + (first + row) * x->sums_row + panel * x->sums_panel;
+            real *copy = square + (panel * ICL_BF16_ROWS + row) * LANES;
             memcpy(back ? sums : copy, back ? copy : sums, LANES * sizeof *sums);
         }
 }
 
-/* A group of fewer than LANES rows has its sums in a square of its own, because a tile is stored as a whole. */
-static void multiply(const HOST(bf16_block) * x) {
-    real square[ICL_BF16_PANELS * LANES * LANES] = {0};
-    size_t row = 0;
+ALWAYS_INLINE void multiply_groups(const HOST(bf16_block) * x, size_t first, real *sums, size_t sums_panel,
+                                   const size_t groups) {
+    if (x->panels == 2)
+        multiply_tiles(x, first, sums, sums_panel, groups, 2);
+    else
+        multiply_tiles(x, first, sums, sums_panel, groups, 1);
+}
 
-    for (; row + 2 * LANES <= x->rows; row += 2 * LANES)
-        if (x->panels == 2)
-            multiply_tiles(x, row, x->sums + row * x->sums_row, x->sums_row, x->sums_panel, 2, 2);
+/* Sums that do not lie in whole tiles without gaps pass through a square: a tile is stored as a whole, and the rows of a
+ * matrix, which often lie multiples of a page apart, compete for the same places in the first cache. */
+static void multiply(const HOST(bf16_block) * x) {
+    real square[ICL_BF16_PANELS * ICL_BF16_ROWS * LANES];
+
+    for (size_t row = 0; row < x->rows; row += ICL_BF16_ROWS) {
+        const size_t left = x->rows - row, rows = left < ICL_BF16_ROWS ? left : ICL_BF16_ROWS;
+        const bool in_place = x->sums_row == LANES && rows % LANES == 0;
+        real *sums = in_place ? x->sums + row * LANES : square;
+        const size_t sums_panel = in_place ? x->sums_panel : ICL_BF16_ROWS * LANES;
+        if (!in_place && !x->is_first) {
+            memset(square, 0, sizeof square);
+            copy_sums(x, row, rows, square, false);
+        }
+        if (rows > LANES)
+            multiply_groups(x, row, sums, sums_panel, 2);
         else
-            multiply_tiles(x, row, x->sums + row * x->sums_row, x->sums_row, x->sums_panel, 2, 1);
-    for (; row < x->rows; row += LANES) {
-        const bool is_whole = row + LANES <= x->rows;
-        real *sums = is_whole ? x->sums + row * x->sums_row : square;
-        if (!is_whole && !x->is_first)
-            copy_sums(x, row, square, false);
-        if (x->panels == 2)
-            multiply_tiles(x, row, sums, is_whole ? x->sums_row : LANES, is_whole ? x->sums_panel : LANES * LANES, 1,
-                           2);
-        else
-            multiply_tiles(x, row, sums, is_whole ? x->sums_row : LANES, is_whole ? x->sums_panel : LANES * LANES, 1,
-                           1);
-        if (!is_whole)
-            copy_sums(x, row, square, true);
+            multiply_groups(x, row, sums, sums_panel, 1);
+        if (!in_place)
+            copy_sums(x, row, rows, square, true);
     }
 }
 

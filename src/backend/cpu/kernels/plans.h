@@ -151,7 +151,7 @@ typedef struct HOST(bf16_block) {
     const uint32_t *a, *b; /* b: panels of [pairs][LANES] */
     size_t a_group, a_row, a_tile;
     size_t b_stride;            /* between panels */
-    size_t rows, pairs, panels; /* at most ICL_BF16_ROWS, ICL_BF16_PAIRS and ICL_BF16_PANELS */
+    size_t rows, pairs, panels; /* at most ICL_BF16_ROWS, ICL_BF16_PAIRS (unless in tiles) and ICL_BF16_PANELS */
     bool is_first;              /* the sums begin from 0 */
     real *sums;
     size_t sums_row, sums_panel; /* strides; the LANES sums of a panel's row are adjacent */
