@@ -111,7 +111,7 @@ def keys_set_by(text):
 
 
 def read_recipes(root):
-    return [path.read_text() for folder in ("recipes", "sweeps") for path in (root / "tools" / folder).glob("*.ini")]
+    return [path.read_text() for folder in ("recipes", "studies", "sweeps") for path in (root / "tools" / folder).glob("*.ini")]
 
 
 def read_shown(root):
