@@ -1,5 +1,5 @@
-/* The list of papers and of the studies in C of each, which is defined only here. A study is defined in its paper's file
- * as icl_NAME. Studies that need no C are files: tools/studies. */
+/* The list of papers and of the studies in C of each, which is defined only here. A study is defined in its paper's
+ * file as icl_NAME. Studies that need no C are files: tools/studies. */
 #ifndef ICLAB_PAPERS_PAPERS_H
 #define ICLAB_PAPERS_PAPERS_H
 

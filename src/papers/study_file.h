@@ -1,6 +1,6 @@
 /*
- * Studies as files: what `iclab reproduce my-study.ini` runs, for everything that needs no C. Those of tools/studies are
- * shipped, and have names.
+ * Studies as files: what `iclab reproduce my-study.ini` runs, for everything that needs no C. Those of tools/studies
+ * are shipped, and have names.
  *
  *     [study]
  *     claim = One plain sentence.           ; what the study tests
@@ -34,8 +34,8 @@
  *     criterion = at most                   ; within (default), at most, at least
  *     evidence = read                       ; of a target: read, stated, computed, inferred, recalled
  *     source = table 1                      ; of a target that is a number
- *     what = {what}, seed {seed}            ; its name; default: {what}, the point's. Values in braces have four digits,
- *     note = least squares {ols.mse}        ; here, too
+ *     what = {what}, seed {seed}            ; its name; default: {what}, the point's
+ *     note = least squares {ols.mse}        ; values in braces have four digits
  *     seeds = each                          ; a finding for each seed, or for the first; default: mean
  *     [figure error]                        ; error.svg
  *     number = mse, ols.mse                 ; values, each with a curve

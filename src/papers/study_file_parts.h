@@ -113,8 +113,8 @@ struct icl_study_file {
     icl_study_numbers numbers; /* numbers that checks and figures name */
 };
 
-/* Returns "loss" for "check loss"; NULL for a section that begins with another word, and for that of a scale, "check loss
- * ci". */
+/* Returns "loss" for "check loss"; NULL for a section that begins with another word, and for that of a scale, "check
+ * loss ci". */
 const char *icl_study_name_in(const char *section, const char *word);
 
 /* Returns the section of that name; NULL if the file has none. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/recipe_store.h"
 #include "iclab/number.h"
 #include "papers/study_file_parts.h"
 
@@ -163,71 +162,6 @@ void icl_study_put_position(const char *expression, const char *position, char v
             return;
         at = place + strlen(ANY_POSITION);
     }
-}
-
-/* ---- The expressions of a check or a figure ---- */
-
-/* Hears the numbers of a figure, at all of its positions. */
-static icl_status hear_numbers(const icl_study_file *file, icl_scale scale, const char *section, icl_study_hear *hear,
-                               void *user, icl_error *error) {
-    const char *rest = icl_study_text(file, scale, section, "number");
-    char one[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
-    icl_list positions = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_study_positions(file, scale, section, &positions, error));
-    while (icl_study_next_value(&rest, one)) {
-        if (positions.count == 0)
-            ICL_TRY(hear(user, "number", one, error));
-        for (size_t i = 0; i < positions.count; i++) {
-            icl_study_put_position(one, positions.values[i], value);
-            ICL_TRY(hear(user, "number", value, error));
-        }
-    }
-done:
-    icl_list_clear(&positions);
-    return status;
-}
-
-icl_status icl_study_positions(const icl_study_file *file, icl_scale scale, const char *section, icl_list *positions,
-                               icl_error *error) {
-    const bool is_figure = icl_study_name_in(section, "figure") != NULL;
-    const char *text = is_figure ? icl_study_text(file, scale, section, "positions") : "";
-    icl_error reason = {0};
-
-    if (text[0] == '\0' || icl_list_parse(text, positions, &reason) == ICL_OK)
-        return ICL_OK;
-    return icl_recipe_reject(file->values, icl_study_place(file, scale, section, "positions"), "positions", error, "%s",
-                             reason.message);
-}
-
-/* Hears the expressions in braces of a text. */
-static icl_status hear_braced(const icl_study_file *file, icl_scale scale, const char *section, const char *key,
-                              icl_study_hear *hear, void *user, icl_error *error) {
-    const char *rest = icl_study_text(file, scale, section, key);
-    char before[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
-
-    while (icl_study_next_braced(&rest, before, value))
-        if (strcmp(value, "seed") != 0 && strcmp(value, "what") != 0)
-            ICL_CHECK(hear(user, key, value, error));
-    return ICL_OK;
-}
-
-icl_status icl_study_each_value(const icl_study_file *file, icl_scale scale, const char *section, icl_study_hear *hear,
-                                void *user, icl_error *error) {
-    const bool is_figure = icl_study_name_in(section, "figure") != NULL;
-    const char *key = is_figure ? "expected" : "target", *target = icl_study_text(file, scale, section, key);
-
-    if (is_figure)
-        ICL_CHECK(hear_numbers(file, scale, section, hear, user, error));
-    else
-        ICL_CHECK(hear(user, "number", icl_study_text(file, scale, section, "number"), error));
-    if (icl_study_target_read(target).kind == ICL_TARGET_VALUE)
-        ICL_CHECK(hear(user, key, target, error));
-    if (is_figure)
-        return ICL_OK;
-    ICL_CHECK(hear_braced(file, scale, section, "what", hear, user, error));
-    return hear_braced(file, scale, section, "note", hear, user, error);
 }
 
 /* ---- Targets ---- */

@@ -698,7 +698,7 @@ static const struct {
     {"number = mse", "number = mse - n-9: mse", ":18: check below.number = mse - n-9: mse: expected a cell's name be"},
     {"number = mse", "number = wide: accuracy", ":18: check below.number = wide: accuracy: expected another number: "},
     {"note = by eye", "note = by {mze}", ":31: check printed.note = by {mze}: expected NUMBER or PREDICTOR.NUMBER; "},
-    {"note = by eye", "seeds = all", ":31: check printed.seeds = all: expected one of mean, each, first"},
+    {"note = by eye", "seeds = all", ":31: check printed.seeds = all: expected one of mean|each|first"},
     {"what = four inputs", "settings = four", ":13: cell wide.settings = four: expected names of sections [settings"},
     {"[cell wide]", "[cells]\nsettings = wide\nby = deep\n[cell wide]",
      ":12: cells.settings = wide: expected names of sections [settings"},
