@@ -356,7 +356,7 @@ static icl_status open_studies(reproduce_options *options, icl_error *error) {
 
     if (!options->name || !is_path(options->name))
         return icl_catalogue_open(&options->catalogue, error);
-    ICL_TRY(icl_study_file_load(options->name, &options->file, error));
+    ICL_TRY(icl_study_file_load(options->name, NULL, &options->file, error));
     ICL_TRY(icl_cells_list(icl_study_file_reproduction(options->file), &params, &cells, error));
 done:
     icl_cells_release(&cells);

@@ -112,9 +112,8 @@ static icl_status add_file(icl_catalogue *catalogue, const char *path, icl_error
 
     ICL_CHECK(icl_grow(&catalogue->files, catalogue->file_count, &catalogue->file_capacity, sizeof *catalogue->files,
                        "studies", error));
-    ICL_CHECK(icl_study_file_load(path, &file, error));
+    ICL_CHECK(icl_study_file_load(path, &paper, &file, error));
     catalogue->files[catalogue->file_count++] = file;
-    ICL_CHECK(icl_study_file_ship(file, &paper, error));
     return add_row(catalogue, icl_study_file_reproduction(file), paper, error);
 }
 

@@ -138,7 +138,8 @@ const icl_study_section *icl_study_section_find(const icl_study_file *file, cons
     return NULL;
 }
 
-const char *icl_study_section_at(const icl_study_file *file, icl_scale scale, const char *section) {
+/* Returns the name of the section for a scale, "check loss ci"; NULL if the file has none. */
+static const char *section_at(const icl_study_file *file, icl_scale scale, const char *section) {
     const icl_study_section *found = icl_study_section_find(file, ICL_PHRASE("%s %s", section, icl_scale_name(scale)));
     return found ? found->name : NULL;
 }
@@ -149,14 +150,14 @@ static bool sets(const icl_study_file *file, const char *section, const char *ke
 }
 
 const char *icl_study_place(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
-    const char *at = icl_study_section_at(file, scale, section);
+    const char *at = section_at(file, scale, section);
 
     if (sets(file, at, key))
         return at;
     for (size_t i = 0; i < KINDS && !sets(file, section, key); i++) {
         if (!kinds[i].has_defaults || !icl_study_name_in(section, kinds[i].word))
             continue;
-        at = icl_study_section_at(file, scale, kinds[i].word);
+        at = section_at(file, scale, kinds[i].word);
         if (sets(file, at, key))
             return at;
         if (sets(file, kinds[i].word, key))
@@ -599,7 +600,19 @@ static icl_status read_file(icl_study_file *file, icl_error *error) {
     return read_study(file, error);
 }
 
-icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_error *error) {
+/* Makes the study one of those that are shipped, and gives its paper. */
+static icl_status ship(icl_study_file *file, const char **paper, icl_error *error) {
+    static const char *const listed[] = {"paper", "about", "source", "cost_ci", "cost_short"};
+
+    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++)
+        if (text_in(file, "study", listed[i])[0] == '\0')
+            return missing(file, icl_study_section_find(file, "study"), listed[i], "..., which --list shows", error);
+    file->reproduction.file = NULL;
+    *paper = text_in(file, "study", "paper");
+    return ICL_OK;
+}
+
+icl_status icl_study_file_load(const char *path, const char **paper, icl_study_file **file, icl_error *error) {
     icl_study_file *loaded = NULL;
     icl_status status = ICL_OK;
 
@@ -622,22 +635,13 @@ icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_erro
         loaded->reproduction.source = icl_path_name(loaded->path);
     loaded->reproduction.numbers = loaded->numbers.count;
     loaded->reproduction.data = loaded;
+    if (paper)
+        ICL_TRY(ship(loaded, paper, error));
     *file = loaded;
     loaded = NULL;
 done:
     icl_study_file_destroy(&loaded);
     return status;
-}
-
-icl_status icl_study_file_ship(icl_study_file *file, const char **paper, icl_error *error) {
-    static const char *const listed[] = {"paper", "about", "source", "cost_ci", "cost_short"};
-
-    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++)
-        if (text_in(file, "study", listed[i])[0] == '\0')
-            return missing(file, icl_study_section_find(file, "study"), listed[i], "..., which --list shows", error);
-    file->reproduction.file = NULL;
-    *paper = text_in(file, "study", "paper");
-    return ICL_OK;
 }
 
 void icl_study_file_destroy(icl_study_file **file) {

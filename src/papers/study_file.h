@@ -64,13 +64,10 @@
 typedef struct icl_study_file icl_study_file;
 
 /* Reads a study. ICL_ERROR_INPUT names file and line for every error that the text shows; errors that depend on its
- * recipe, such as keys that nothing reads, are found by the plan, before anything is trained. */
-icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_error *error);
+ * recipe, such as keys that nothing reads, are found by the plan, before anything is trained. With `paper` the study is
+ * one of those that are shipped: it must say what --list shows, and *paper, which lives as long as the file, is set. */
+icl_status icl_study_file_load(const char *path, const char **paper, icl_study_file **file, icl_error *error);
 void icl_study_file_destroy(icl_study_file **file);
-
-/* Makes the study one of those that are shipped, whose command names it without its file, and gives its paper.
- * ICL_ERROR_INPUT if it does not say what --list shows: paper, about, source and two costs. */
-icl_status icl_study_file_ship(icl_study_file *file, const char **paper, icl_error *error);
 
 /* Returns the file's reproduction, named as the file without its suffix; it lives as long as the file. */
 const icl_reproduction *icl_study_file_reproduction(const icl_study_file *file);

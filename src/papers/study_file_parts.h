@@ -81,9 +81,6 @@ icl_study_target icl_study_target_read(const char *text);
  * after the last row. False if the text is not NAME: NUMBER. */
 bool icl_study_target_row(const char **rest, char cell[ICL_STUDY_NAME], double *value);
 
-/* Finds the table's value for a cell; false if it has none. */
-bool icl_study_target_of(const char *table, const char *cell, double *value);
-
 /* A sum of terms: "5 % + 0.001 + 4 se". */
 typedef struct icl_study_tolerance {
     double relative, absolute, errors;
@@ -119,9 +116,6 @@ const char *icl_study_name_in(const char *section, const char *word);
 
 /* Returns the section of that name; NULL if the file has none. */
 const icl_study_section *icl_study_section_find(const icl_study_file *file, const char *name);
-
-/* Returns the name of the section for a scale, "check loss ci"; NULL if the file has none. */
-const char *icl_study_section_at(const icl_study_file *file, icl_scale scale, const char *section);
 
 /* Returns the section whose value of a key counts for a section at a scale: that for the scale, the section itself, or
  * [check] or [figure], which hold what the sections of their kind leave out. The section itself if none has it. */

@@ -112,10 +112,11 @@ static icl_status mark_overrides(const icl_study *study, icl_recipe *recipe, icl
 /* Gives a recipe the settings of a section, and of that for the present scale. */
 static icl_status set_all(const icl_study *study, const char *section, icl_recipe *recipe, icl_error *error) {
     const icl_study_file *file = file_of(study);
-    const char *at = icl_study_section_at(file, study->scale, section);
+    const icl_study_section *at =
+        icl_study_section_find(file, ICL_PHRASE("%s %s", section, icl_scale_name(study->scale)));
 
     ICL_CHECK(icl_grid_set(file->values, section, recipe, error));
-    return at ? icl_grid_set(file->values, at, recipe, error) : ICL_OK;
+    return at ? icl_grid_set(file->values, at->name, recipe, error) : ICL_OK;
 }
 
 /* Returns the name of the section [settings NAME]; NULL if there is none. */
@@ -731,11 +732,21 @@ static icl_number judged_value(const judged *at, const char *expression) {
     return (at->is_of_seed ? value_of_seed : value_over_seeds)(at->study, at->cell, expression);
 }
 
+/* Finds a table's value for a cell; false if it has none. */
+static bool find_row(const char *table, const char *cell, double *value) {
+    char name[ICL_STUDY_NAME];
+
+    while (table && icl_study_target_row(&table, name, value))
+        if (strcmp(name, cell) == 0)
+            return true;
+    return false;
+}
+
 static icl_number find_target(const icl_study *study, const icl_study_cell *cell, const char *text, bool is_of_seed) {
     const icl_study_target target = icl_study_target_read(text);
     icl_number row = {target.value, 0};
 
-    if (target.kind == ICL_TARGET_TABLE && !icl_study_target_of(text, cell->name, &row.value))
+    if (target.kind == ICL_TARGET_TABLE && !find_row(text, cell->name, &row.value))
         row.value = (double)NAN;
     if (target.kind == ICL_TARGET_VALUE)
         return (is_of_seed ? value_of_seed : value_over_seeds)(study, cell, text);

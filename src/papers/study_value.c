@@ -178,15 +178,6 @@ bool icl_study_target_row(const char **rest, char cell[ICL_STUDY_NAME], double *
     return icl_parse_number(colon, (size_t)(text + length - colon), value);
 }
 
-bool icl_study_target_of(const char *table, const char *cell, double *value) {
-    char name[ICL_STUDY_NAME];
-
-    while (table && icl_study_target_row(&table, name, value))
-        if (strcmp(name, cell) == 0)
-            return true;
-    return false;
-}
-
 icl_study_target icl_study_target_read(const char *text) {
     icl_study_target target = {0};
     char cell[ICL_STUDY_NAME];

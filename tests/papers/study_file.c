@@ -238,7 +238,7 @@ static icl_status listen(const char *path, icl_scale scale, const char *only, he
     icl_status status = ICL_OK;
 
     *messages = (heard){0};
-    ICL_TRY(icl_study_file_load(path, &file, error));
+    ICL_TRY(icl_study_file_load(path, NULL, &file, error));
     status = icl_study_list(icl_study_file_reproduction(file), &params,
                             &(icl_study_listener){.plant = plant,
                                                   .finding = hear_finding,
@@ -572,7 +572,7 @@ static void check_run(tap_run *tap, scratch_folder *scratch) {
 
     params.user = &all;
     write_file(scratch, "study.ini", study_text);
-    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), NULL, &file, &error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
     ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
     const double both = final_loss(scratch, "runs/n-5-seed1") + final_loss(scratch, "runs/n-5-seed198529752");
@@ -609,7 +609,7 @@ static void check_evaluations(tap_run *tap, scratch_folder *scratch) {
         params.user = &all[i];
         write_file(scratch, "study.ini", texts[i]);
         icl_study_file_destroy(&file);
-        ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+        ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), NULL, &file, &error));
         ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
     }
     tap_ok(tap, all[0].rows[1].finding.ours == all[1].rows[0].finding.ours, "the model's loss on another task is %g",
@@ -641,7 +641,7 @@ static void check_diverged(tap_run *tap, scratch_folder *scratch) {
         "[study]\nclaim = None.\nrecipe = tiny.ini\nseeds = 2\n[cell hot]\ntrain.learning_rate = 1000000\n"
         "model.layers = 4\ntrain.clip = 0\ntrain.steps = 50\n[check a]\nnumber = mse\ntarget = 1\ntolerance = 1000\n"
         "evidence = read\nsource = table 1\n");
-    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), NULL, &file, &error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
     ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
     tap_ok(tap, summary.missed == 1 && isnan(all.rows[0].finding.ours), "nothing came out");
