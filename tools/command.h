@@ -144,7 +144,7 @@ const subcommand *const *all_commands(size_t *count);
 const subcommand *find_command(const char *name);
 
 /* Prints a line for each name of a reproduction, with the prefix `before`. */
-void put_reproductions(const char *before);
+icl_status put_reproductions(const char *before, icl_error *error);
 
 /* ---- OpenCL drivers of this machine of which the loader does not know (drivers.c) ---- */
 

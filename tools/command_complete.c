@@ -89,7 +89,7 @@ static icl_status put_values(const char *before, const char *shown, const char *
     else if (stands_for(shown, "SPEC"))
         put_words(before, "auto|cpu|cpu:threads=|cpu:isa=|ref|opencl|opencl:");
     else if (stands_for(shown, "NAME"))
-        put_reproductions(before);
+        return put_reproductions(before, error);
     else if (strncmp(shown, "SECTION.KEY=", strlen("SECTION.KEY=")) == 0)
         put_settings(before, typed);
     else if (stands_for(shown, "RECIPE"))

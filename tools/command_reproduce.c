@@ -1,4 +1,3 @@
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -9,6 +8,7 @@
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/json.h"
+#include "papers/catalogue.h"
 #include "papers/study_file.h"
 #include "papers/study_list.h"
 #include "run/sweep/work.h"
@@ -32,23 +32,23 @@ static icl_status print_reproduction(const icl_reproduction *reproduction, const
     return print_json_line(&json, error);
 }
 
-static icl_status list_reproductions(bool json, icl_error *error) {
-    size_t count, width = 0;
-    const icl_reproduction *const *table = icl_reproductions(&count);
+static icl_status list_reproductions(const icl_catalogue *catalogue, bool json, icl_error *error) {
+    const icl_catalogue_row *rows = catalogue->rows;
+    size_t width = 0;
 
-    for (size_t i = 0; i < count; i++)
-        width = strlen(table[i]->name) > width ? strlen(table[i]->name) : width;
+    for (size_t i = 0; i < catalogue->count; i++)
+        width = strlen(rows[i].reproduction->name) > width ? strlen(rows[i].reproduction->name) : width;
     const int columns = (int)width;
     if (!json)
         printf("  %-*s %8s %8s %8s  %s\n", columns, "name", "ci", "short", "full", "what it shows");
-    for (size_t i = 0; i < count; i++) {
-        const icl_reproduction *r = table[i];
-        const char *paper = icl_reproduction_paper(i);
+    for (size_t i = 0; i < catalogue->count; i++) {
+        const icl_reproduction *r = rows[i].reproduction;
+        const char *paper = rows[i].paper;
         if (json) {
             ICL_CHECK(print_reproduction(r, paper, error));
             continue;
         }
-        if (i == 0 || paper != icl_reproduction_paper(i - 1))
+        if (i == 0 || strcmp(paper, rows[i - 1].paper) != 0)
             printf("\n%s\n", paper);
         printf("  %-*s %8s %8s %8s  %s\n", columns, r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
                r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->about);
@@ -164,7 +164,8 @@ typedef struct reproduce_options {
     device_options device;
     bool json, list, cells, trainings;
     char *command_line;
-    icl_study_file *file; /* the file whose path is `name`; NULL if `name` is built in */
+    icl_catalogue catalogue; /* what is shipped; empty if `name` is a path */
+    icl_study_file *file;    /* the file whose path is `name`; NULL if `name` is shipped */
 } reproduce_options;
 
 typedef struct printer {
@@ -346,15 +347,16 @@ static bool is_path(const char *name) {
     return strchr(name, '/') || (length > 4 && strcmp(name + length - 4, ".ini") == 0);
 }
 
-/* Reads the study's file, if it is one, and plans it, so that errors are reported before a folder is made. */
-static icl_status open_file(reproduce_options *options, icl_error *error) {
+/* Reads what is shipped; or the study's file, if it is one, which it plans, so that errors are reported before a folder
+ * is made. */
+static icl_status open_studies(reproduce_options *options, icl_error *error) {
     const icl_reproduce_params params = params_of(options, "");
     icl_cells cells = {0};
     icl_status status = ICL_OK;
 
     if (!options->name || !is_path(options->name))
-        return ICL_OK;
-    ICL_TRY(icl_study_file_load(options->name, &options->file, error));
+        return icl_catalogue_open(&options->catalogue, error);
+    ICL_TRY(icl_study_file_load(options->name, NULL, &options->file, error));
     ICL_TRY(icl_cells_list(icl_study_file_reproduction(options->file), &params, &cells, error));
 done:
     icl_cells_release(&cells);
@@ -363,7 +365,7 @@ done:
 
 static icl_status find(const reproduce_options *options, const icl_reproduction **reproduction, icl_error *error) {
     if (!options->file)
-        return icl_reproduction_find(options->name, reproduction, error);
+        return icl_catalogue_find(&options->catalogue, options->name, reproduction, error);
     *reproduction = icl_study_file_reproduction(options->file);
     return ICL_OK;
 }
@@ -426,15 +428,16 @@ static void add_chosen(const reproduce_options *options, const icl_reproduction 
 }
 
 static icl_status choose(const reproduce_options *options, chosen *choice, icl_error *error) {
+    const icl_catalogue *all = &options->catalogue;
     const icl_reproduction *one = NULL;
-    size_t count;
-    const icl_reproduction *const *table = icl_reproductions(&count);
 
     if (strcmp(options->name, "all") != 0)
         ICL_CHECK(find(options, &one, error));
-    assert(count <= MOST_REPRODUCTIONS);
-    for (size_t i = 0; !one && i < count; i++)
-        add_chosen(options, table[i], choice);
+    if (all->count > MOST_REPRODUCTIONS)
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: %zu studies: expected at most %d", all->count,
+                        MOST_REPRODUCTIONS);
+    for (size_t i = 0; !one && i < all->count; i++)
+        add_chosen(options, all->rows[i].reproduction, choice);
     if (one)
         add_chosen(options, one, choice);
     return ICL_OK;
@@ -550,12 +553,12 @@ static int run(const icl_families *families, int count, char *const *arguments) 
     outlive_readers();
     ICL_TRY(read_command_line(&command_reproduce, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
-    ICL_TRY(open_file(&options, &error));
+    ICL_TRY(open_studies(&options, &error));
     ICL_TRY(join_command_line(families, "reproduce", count, arguments, &options.command_line, &error));
     ICL_TRY(ranks_join(&ranks, &error));
     catch_stop_signals();
     if (options.list)
-        status = list_reproductions(options.json, &error);
+        status = list_reproductions(&options.catalogue, options.json, &error);
     else if (options.cells || options.trainings)
         status = list_parts(&options, &error);
     else
@@ -563,16 +566,19 @@ static int run(const icl_families *families, int count, char *const *arguments) 
 done:
     icl_free(&options.command_line);
     icl_study_file_destroy(&options.file);
+    icl_catalogue_close(&options.catalogue);
     return end_shared_work(&ranks, status, &error, missed > 0 ? EXIT_CHECK_FAILED : EXIT_DONE);
 }
 
-void put_reproductions(const char *before) {
-    size_t count;
-    const icl_reproduction *const *reproductions = icl_reproductions(&count);
+icl_status put_reproductions(const char *before, icl_error *error) {
+    icl_catalogue catalogue;
+    const icl_status status = icl_catalogue_open(&catalogue, error);
 
     printf("%sall\n", before);
-    for (size_t i = 0; i < count; i++)
-        printf("%s%s\n", before, reproductions[i]->name);
+    for (size_t i = 0; i < catalogue.count; i++)
+        printf("%s%s\n", before, catalogue.rows[i].reproduction->name);
+    icl_catalogue_close(&catalogue);
+    return status;
 }
 
 static const positional positionals[] = {

@@ -27,6 +27,7 @@ typedef enum icl_key_type {
     ICL_KEY_NUMBER, /* finite real, minimum..maximum */
     ICL_KEY_FLAG,   /* true or false */
     ICL_KEY_WORD,   /* the word of one of `choices` */
+    ICL_KEY_PROSE,  /* text, in which a line that continues it begins a new word */
 } icl_key_type;
 
 typedef struct icl_recipe_group icl_recipe_group;

@@ -58,6 +58,7 @@ static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATIO
 
     switch (key->type) {
     case ICL_KEY_TEXT:
+    case ICL_KEY_PROSE:
         snprintf(text, EXPECTATION_CAPACITY, "printable text without ';' and '#'");
         break;
     case ICL_KEY_FLAG:
@@ -105,6 +106,7 @@ static bool find_choice(const icl_choice *choice, const char *text, int *value) 
 static bool interpret(const icl_recipe_key *key, const char *text, recipe_value *value) {
     switch (key->type) {
     case ICL_KEY_TEXT:
+    case ICL_KEY_PROSE:
         return is_writable_text(text);
     case ICL_KEY_FLAG:
         value->flag = strcmp(text, "true") == 0;
@@ -119,13 +121,17 @@ static bool interpret(const icl_recipe_key *key, const char *text, recipe_value 
     return false;
 }
 
+static bool is_text(icl_key_type type) {
+    return type == ICL_KEY_TEXT || type == ICL_KEY_PROSE;
+}
+
 static bool means_the_same(const icl_recipe_key *key, const recipe_value *value, const char *text) {
     recipe_value other = {0};
 
     interpret(key, text, &other);
-    return key->type == ICL_KEY_TEXT ? strcmp(value->text, text) == 0
-                                     : value->flag == other.flag && value->choice == other.choice &&
-                                           value->count == other.count && value->number == other.number;
+    return is_text(key->type) ? strcmp(value->text, text) == 0
+                              : value->flag == other.flag && value->choice == other.choice &&
+                                    value->count == other.count && value->number == other.number;
 }
 
 /* ---- Unknown keys ---- */
@@ -377,7 +383,8 @@ done:
 static const recipe_value *look_up(const icl_recipe *recipe, const char *section, const char *name, icl_key_type type) {
     const size_t index = icl_recipe_find(recipe, section, name);
     assert(index < recipe->key_count && "a key that the table does not have");
-    assert(recipe->keys[index].type == type && "a key of another type");
+    assert((recipe->keys[index].type == type || (is_text(type) && is_text(recipe->keys[index].type))) &&
+           "a key of another type");
     (void)type;
     return &recipe->values[index];
 }
@@ -447,7 +454,7 @@ static void copy_value(const recipe_value *value, icl_key_type type, void *field
     const size_t extent = (size_t)value->count;
     const void *from = &value->number;
 
-    if (type == ICL_KEY_TEXT)
+    if (is_text(type))
         from = &value->text;
     else if (type == ICL_KEY_COUNT)
         from = size == sizeof extent ? (const void *)&extent : (const void *)&value->count;

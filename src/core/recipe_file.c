@@ -121,6 +121,8 @@ static bool take_pair(ini_source *source, const char *section, const char *name,
         return false;
     }
     if (continued) {
+        if (source->recipe->keys[index].type == ICL_KEY_PROSE)
+            append_value(source, " ");
         append_value(source, text);
         return source->status == ICL_OK;
     }

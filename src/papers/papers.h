@@ -1,5 +1,5 @@
-/* The list of papers and of the studies of each, which is defined only here. A study is defined in its paper's file as
- * icl_NAME. */
+/* The list of papers and of the studies in C of each, which is defined only here. A study is defined in its paper's
+ * file as icl_NAME. Studies that need no C are files: tools/studies. */
 #ifndef ICLAB_PAPERS_PAPERS_H
 #define ICLAB_PAPERS_PAPERS_H
 
@@ -15,8 +15,7 @@
     PAPER("Ahn et al. 2023, \"Transformers learn to implement preconditioned gradient descent for " \
           "in-context learning\" (arXiv 2306.00297)") \
         STUDY(precondition_theory) STUDY(precondition_rotation) STUDY(precondition_lbfgs) \
-        STUDY(precondition_depth) STUDY(precondition_context) STUDY(precondition_minimum) \
-        STUDY(precondition_starts) \
+        STUDY(precondition_depth) STUDY(precondition_minimum) STUDY(precondition_starts) \
     PAPER("Zhang, Frei, Bartlett 2023, \"Trained transformers learn linear models in-context\" (arXiv " \
           "2306.09927)") \
         STUDY(gradientflow_limit) \
@@ -64,7 +63,7 @@
         STUDY(algorithms_distance) STUDY(algorithms_probes) \
     PAPER("von Oswald et al. 2023, \"Uncovering mesa-optimization algorithms in Transformers\" (arXiv " \
           "2309.05858)") \
-        STUDY(mesa_linear) STUDY(mesa_layer) STUDY(mesa_depth) STUDY(mesa_partial) STUDY(mesa_fewshot) \
+        STUDY(mesa_depth) STUDY(mesa_partial) STUDY(mesa_fewshot) \
     PAPER("Grazzi et al. 2024, \"Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues\" " \
           "(arXiv 2411.12537), and Siems et al. 2025, \"DeltaProduct\" (arXiv 2502.10297)") \
         STUDY(state_parity) STUDY(state_words) \
@@ -86,9 +85,6 @@
           "Singh et al. 2025, \"Strategy coopetition explains the emergence and transience of in-context " \
           "learning\" (arXiv 2503.05631)") \
         STUDY(induction_toys) STUDY(induction_emergence) \
-    PAPER("Reddy 2024, \"The mechanistic basis of data dependence and abrupt learning in an in-context " \
-          "classification task\" (arXiv 2312.03002)") \
-        STUDY(classification_burstiness) \
     PAPER("Razzhigaev et al. 2024, \"Your Transformer is Secretly Linear\" (arXiv 2405.12250)") \
         STUDY(linearity_score) STUDY(linearity_replaced) \
     PAPER("Nguyen et al. 2022, \"Momentum Transformer\" (arXiv 2208.00579)") \
@@ -97,9 +93,7 @@
         STUDY(rnn_conversion) \
     PAPER("Li et al. 2024, \"Learning on Transformers is Provable Low-Rank and Sparse: A One-layer " \
           "Analysis\" (arXiv 2406.17167)") \
-        STUDY(lowrank_update) \
-    PAPER("Cheng, Carin, Sra 2024, \"Graph Transformers Dream of Electric Flow\" (arXiv 2410.16699)") \
-        STUDY(electric_flow)
+        STUDY(lowrank_update)
 /* clang-format on */
 
 #define ICL_NO_PAPER(text)

@@ -1,4 +1,4 @@
-/* The frame of reproductions: their list, and the functions that run one. */
+/* The frame of reproductions: the functions that run one. */
 #include "papers/reproduce.h"
 
 #include <stdarg.h>
@@ -8,53 +8,10 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "iclab/nearest.h"
 #include "iclab/random.h"
 #include "iclab/recipe.h"
-#include "papers/papers.h"
 #include "papers/study_list.h"
 #include "run/recipe_keys.h"
-
-/* ---- The list, paper by paper ---- */
-
-#define NO_PAPER(text)
-#define ROW_OF_STUDY(name) &icl_##name,
-static const icl_reproduction *const table[] = {ICL_PAPERS(NO_PAPER, ROW_OF_STUDY)};
-enum { REPRODUCTIONS = sizeof table / sizeof table[0] };
-
-/* The list of papers: each a text, followed by one NULL for each of its studies. */
-#define ROW_OF_PAPER(text) text,
-#define NO_TEXT(name)      NULL,
-static const char *const papers[] = {ICL_PAPERS(ROW_OF_PAPER, NO_TEXT)};
-
-const char *icl_reproduction_paper(size_t index) {
-    const char *paper = NULL;
-
-    for (size_t i = 0, study = 0; study <= index; i++) {
-        paper = papers[i] ? papers[i] : paper;
-        study += papers[i] == NULL;
-    }
-    return paper;
-}
-
-const icl_reproduction *const *icl_reproductions(size_t *count) {
-    *count = REPRODUCTIONS;
-    return table;
-}
-
-icl_status icl_reproduction_find(const char *name, const icl_reproduction **reproduction, icl_error *error) {
-    const char *names[REPRODUCTIONS];
-
-    for (size_t i = 0; i < REPRODUCTIONS; i++) {
-        names[i] = table[i]->name;
-        if (strcmp(name, names[i]) == 0) {
-            *reproduction = table[i];
-            return ICL_OK;
-        }
-    }
-    return icl_fail(error, ICL_ERROR_INPUT, "reproduce: %s: unknown; the nearest known one is %s", name,
-                    icl_nearest(name, names, REPRODUCTIONS));
-}
 
 /* ---- For what runs ---- */
 

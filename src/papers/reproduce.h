@@ -1,7 +1,8 @@
 /*
  * Reproductions: published tables and figures by name, computed afresh and judged.
  *
- * Each reproduction is a study (study.h), whose name is listed in papers.h. The frame trains what it needs, prints and
+ * Each reproduction is a study (study.h), whose name is listed in papers.h, or a file (study_file.h); catalogue.h has
+ * them all. The frame trains what it needs, prints and
  * judges its findings, each a number of ours next to a published one, and writes them and its figures. Settings are
  * kept in recipes (tools/recipes), published numbers next to the code that uses them, with their source.
  */
@@ -152,7 +153,7 @@ typedef struct icl_reproducing {
 
 struct icl_reproduction {
     const char *name;             /* "versatile-table1" */
-    const char *file;             /* the file that holds it (study_file.h); NULL: it is built in */
+    const char *file;             /* the file of a study of one's own (study_file.h); NULL: it is shipped */
     const char *source;           /* "arXiv 2402.14180, table 1" */
     const char *about;            /* one line */
     const char *cost[ICL_SCALES]; /* "4 s", on two cores; NULL if the scale equals the one below it */
@@ -183,15 +184,6 @@ struct icl_reproduction {
     size_t figure_count;
     const void *data; /* data of a study that is not built in */
 };
-
-/* Returns all reproductions, paper by paper. */
-const icl_reproduction *const *icl_reproductions(size_t *count);
-
-/* Returns the paper of reproduction `index`: "Zhang, Frei, Bartlett 2023, \"Trained transformers ...\" (arXiv ...)". */
-const char *icl_reproduction_paper(size_t index);
-
-/* Finds a reproduction by its name. ICL_ERROR_INPUT names the nearest known name. */
-icl_status icl_reproduction_find(const char *name, const icl_reproduction **reproduction, icl_error *error);
 
 typedef struct icl_reproduce_summary {
     size_t findings, missed;

@@ -15,6 +15,7 @@
 static const char *const study_sections[] = {"study", "study ci", "study short", "study full"};
 static const char *const set_sections[] = {"set", "set ci", "set short", "set full"};
 static const char *const grid_sections[] = {"grid", "grid ci", "grid short", "grid full"};
+static const char *const cells_sections[] = {"cells", "cells ci", "cells short", "cells full"};
 
 static const icl_choice criteria[] = {
     {"within", ICL_WITHIN}, {"at most", ICL_AT_MOST}, {"at least", ICL_AT_LEAST}, {0}};
@@ -26,49 +27,148 @@ static const icl_choice kinds_of_evidence[] = {{"none", ICL_EVIDENCE_NONE},
                                                {"recalled", ICL_RECALLED},
                                                {0}};
 
-#define TEXT_KEY(name)                                                                                                 \
-    { NULL, name, ICL_KEY_TEXT, "", 0, 0, NULL, NULL }
+static const icl_choice ways_of_seeds[] = {
+    {"mean", ICL_STUDY_MEAN}, {"each", ICL_STUDY_EACH}, {"first", ICL_STUDY_FIRST}, {0}};
 
-static const icl_recipe_key study_keys[] = {TEXT_KEY("claim"),
-                                            TEXT_KEY("source"),
-                                            TEXT_KEY("recipe"),
+#define PROSE_KEY(name)                                                                                                \
+    { NULL, name, ICL_KEY_PROSE, "", 0, 0, NULL, NULL }
+
+static const icl_recipe_key study_keys[] = {PROSE_KEY("claim"),
+                                            PROSE_KEY("source"),
+                                            PROSE_KEY("recipe"),
                                             {NULL, "seeds", ICL_KEY_COUNT, "0", 0, 1000, NULL, NULL},
+                                            PROSE_KEY("seeded"),
+                                            PROSE_KEY("paper"),
+                                            PROSE_KEY("about"),
+                                            PROSE_KEY("cost_ci"),
+                                            PROSE_KEY("cost_short"),
+                                            PROSE_KEY("cost_full"),
                                             {0}};
 static const icl_recipe_key scale_keys[] = {{NULL, "seeds", ICL_KEY_COUNT, "0", 0, 1000, NULL, NULL}, {0}};
-static const icl_recipe_key cell_keys[] = {
-    TEXT_KEY("what"), TEXT_KEY("recipe"), TEXT_KEY("begins_with"), TEXT_KEY("scales"), {0}};
-static const icl_recipe_key eval_keys[] = {{0}};
-static const icl_recipe_key check_keys[] = {TEXT_KEY("number"),
-                                            TEXT_KEY("quantity"),
-                                            TEXT_KEY("cells"),
-                                            TEXT_KEY("scales"),
-                                            TEXT_KEY("target"),
-                                            TEXT_KEY("tolerance"),
+static const icl_recipe_key cell_keys[] = {PROSE_KEY("what"),
+                                           PROSE_KEY("recipe"),
+                                           PROSE_KEY("settings"),
+                                           PROSE_KEY("begins_with"),
+                                           PROSE_KEY("scales"),
+                                           PROSE_KEY("curve"),
+                                           {NULL, "untrained", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL},
+                                           {0}};
+static const icl_recipe_key cells_keys[] = {PROSE_KEY("settings"), PROSE_KEY("by"), {0}};
+static const icl_recipe_key settings_keys[] = {
+    PROSE_KEY("what"), PROSE_KEY("curve"), {NULL, "untrained", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL}, {0}};
+static const icl_recipe_key no_keys[] = {{0}};
+static const icl_recipe_key check_keys[] = {PROSE_KEY("number"),
+                                            PROSE_KEY("what"),
+                                            {NULL, "seeds", ICL_KEY_WORD, "mean", 0, 0, ways_of_seeds, NULL},
+                                            PROSE_KEY("quantity"),
+                                            PROSE_KEY("cells"),
+                                            PROSE_KEY("scales"),
+                                            PROSE_KEY("target"),
+                                            PROSE_KEY("tolerance"),
                                             {NULL, "criterion", ICL_KEY_WORD, "within", 0, 0, criteria, NULL},
                                             {NULL, "evidence", ICL_KEY_WORD, "none", 0, 0, kinds_of_evidence, NULL},
-                                            TEXT_KEY("source"),
-                                            TEXT_KEY("note"),
+                                            PROSE_KEY("source"),
+                                            PROSE_KEY("note"),
                                             {0}};
-static const icl_recipe_key figure_keys[] = {TEXT_KEY("number"),
-                                             TEXT_KEY("x"),
-                                             TEXT_KEY("curves"),
-                                             TEXT_KEY("expected"),
-                                             TEXT_KEY("cells"),
-                                             TEXT_KEY("scales"),
-                                             TEXT_KEY("title"),
-                                             TEXT_KEY("x_label"),
-                                             TEXT_KEY("y_label"),
+static const icl_recipe_key figure_keys[] = {PROSE_KEY("number"),
+                                             PROSE_KEY("x"),
+                                             PROSE_KEY("curves"),
+                                             PROSE_KEY("labels"),
+                                             PROSE_KEY("positions"),
+                                             PROSE_KEY("expected"),
+                                             PROSE_KEY("expected_label"),
+                                             PROSE_KEY("published"),
+                                             PROSE_KEY("cells"),
+                                             PROSE_KEY("scales"),
+                                             PROSE_KEY("title"),
+                                             PROSE_KEY("x_label"),
+                                             PROSE_KEY("y_label"),
                                              {NULL, "log_x", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL},
                                              {NULL, "log_y", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL},
+                                             {NULL, "least_y", ICL_KEY_NUMBER, "0", 0, 0, NULL, NULL},
                                              {0}};
 
 /* Sections with a name, and their keys besides settings. */
-static const struct {
+typedef struct section_kind {
     const char *word;
     const icl_recipe_key *keys;
     bool has_settings;
-} kinds[] = {
-    {"cell", cell_keys, true}, {"eval", eval_keys, true}, {"check", check_keys, false}, {"figure", figure_keys, false}};
+    bool has_defaults; /* a section without a name holds what those with one leave out */
+} section_kind;
+
+static const section_kind kinds[] = {{"settings", settings_keys, true, false},
+                                     {"cell", cell_keys, true, false},
+                                     {"eval", no_keys, true, false},
+                                     {"check", check_keys, false, true},
+                                     {"figure", figure_keys, false, true}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Returns "loss ci" for "check loss ci"; NULL for a section that begins with another word. */
+static const char *name_after(const char *section, const char *word) {
+    const size_t length = strlen(word);
+    return strncmp(section, word, length) == 0 && section[length] == ' ' ? section + length + 1 : NULL;
+}
+
+static bool is_scale(const char *word, size_t length) {
+    for (icl_scale scale = 0; scale < ICL_SCALES; scale++)
+        if (strlen(icl_scale_name(scale)) == length && strncmp(word, icl_scale_name(scale), length) == 0)
+            return true;
+    return false;
+}
+
+/* Returns whether a section holds what those of its kind leave out: [check], [check ci]. */
+static bool holds_defaults(const section_kind *kind, const char *section) {
+    const char *name = name_after(section, kind->word);
+    return kind->has_defaults && (strcmp(section, kind->word) == 0 || (name && is_scale(name, strlen(name))));
+}
+
+const char *icl_study_name_in(const char *section, const char *word) {
+    const char *name = name_after(section, word);
+
+    for (size_t i = 0; name && i < KINDS; i++)
+        if (strcmp(kinds[i].word, word) == 0 && holds_defaults(&kinds[i], section))
+            return NULL;
+    return name && !strchr(name, ' ') ? name : NULL;
+}
+
+const icl_study_section *icl_study_section_find(const icl_study_file *file, const char *name) {
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->sections[i].name, name) == 0)
+            return &file->sections[i];
+    return NULL;
+}
+
+/* Returns the name of the section for a scale, "check loss ci"; NULL if the file has none. */
+static const char *section_at(const icl_study_file *file, icl_scale scale, const char *section) {
+    const icl_study_section *found = icl_study_section_find(file, ICL_PHRASE("%s %s", section, icl_scale_name(scale)));
+    return found ? found->name : NULL;
+}
+
+static bool sets(const icl_study_file *file, const char *section, const char *key) {
+    const size_t index = section ? icl_recipe_find(file->values, section, key) : file->values->key_count;
+    return index < file->values->key_count && strcmp(file->values->values[index].origin, "default") != 0;
+}
+
+const char *icl_study_place(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
+    const char *at = section_at(file, scale, section);
+
+    if (sets(file, at, key))
+        return at;
+    for (size_t i = 0; i < KINDS && !sets(file, section, key); i++) {
+        if (!kinds[i].has_defaults || !icl_study_name_in(section, kinds[i].word))
+            continue;
+        at = section_at(file, scale, kinds[i].word);
+        if (sets(file, at, key))
+            return at;
+        if (sets(file, kinds[i].word, key))
+            return kinds[i].word;
+    }
+    return section;
+}
+
+const char *icl_study_text(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
+    return icl_recipe_text(file->values, icl_study_place(file, scale, section, key), key);
+}
 
 static icl_status add_keys(icl_grid_keys *keys, const char *section_name, const icl_recipe_key *rows,
                            icl_error *error) {
@@ -80,21 +180,102 @@ static icl_status add_keys(icl_grid_keys *keys, const char *section_name, const 
     return ICL_OK;
 }
 
+/* Adds the keys of the sections with names. Those without settings come first, where they are found soonest. */
+static icl_status add_named_keys(icl_study_file *file, const icl_recipe *known, bool has_settings, icl_error *error) {
+    for (size_t kind = 0; kind < KINDS; kind++) {
+        if (kinds[kind].has_settings != has_settings)
+            continue;
+        if (kinds[kind].has_defaults)
+            ICL_CHECK(add_keys(&file->keys, kinds[kind].word, kinds[kind].keys, error));
+        for (size_t i = 0; i < file->count; i++) {
+            const char *section = file->sections[i].name;
+            if (!name_after(section, kinds[kind].word))
+                continue;
+            if (!has_settings || icl_study_name_in(section, kinds[kind].word)) /* cells have one recipe at all scales */
+                ICL_CHECK(add_keys(&file->keys, section, kinds[kind].keys, error));
+            if (has_settings)
+                ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, known, section, error));
+        }
+    }
+    return ICL_OK;
+}
+
 static icl_status add_all_keys(icl_study_file *file, const icl_recipe *known, icl_error *error) {
     for (size_t i = 0; i <= ICL_SCALES; i++) {
         ICL_CHECK(add_keys(&file->keys, study_sections[i], i == 0 ? study_keys : scale_keys, error));
+        ICL_CHECK(add_keys(&file->keys, cells_sections[i], cells_keys, error));
+    }
+    ICL_CHECK(add_named_keys(file, known, false, error));
+    for (size_t i = 0; i <= ICL_SCALES; i++) {
         ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, known, set_sections[i], error));
         ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, known, grid_sections[i], error));
     }
-    for (size_t i = 0; i < file->count; i++)
-        for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
-            if (!icl_study_name_in(file->sections[i].name, kinds[kind].word))
-                continue;
-            ICL_CHECK(add_keys(&file->keys, file->sections[i].name, kinds[kind].keys, error));
-            if (kinds[kind].has_settings)
-                ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, known, file->sections[i].name, error));
+    return add_named_keys(file, known, true, error);
+}
+
+/* ---- The expressions of a check or a figure ---- */
+
+icl_status icl_study_positions(const icl_study_file *file, icl_scale scale, const char *section, icl_list *positions,
+                               icl_error *error) {
+    const bool is_figure = icl_study_name_in(section, "figure") != NULL;
+    const char *text = is_figure ? icl_study_text(file, scale, section, "positions") : "";
+    icl_error reason = {0};
+
+    if (text[0] == '\0' || icl_list_parse(text, positions, &reason) == ICL_OK)
+        return ICL_OK;
+    return icl_recipe_reject(file->values, icl_study_place(file, scale, section, "positions"), "positions", error, "%s",
+                             reason.message);
+}
+
+/* Hears the numbers of a figure, at all of its positions. */
+static icl_status hear_numbers(const icl_study_file *file, icl_scale scale, const char *section, icl_study_hear *hear,
+                               void *user, icl_error *error) {
+    const char *rest = icl_study_text(file, scale, section, "number");
+    char one[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
+    icl_list positions = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_positions(file, scale, section, &positions, error));
+    while (icl_study_next_value(&rest, one)) {
+        if (positions.count == 0)
+            ICL_TRY(hear(user, "number", one, error));
+        for (size_t i = 0; i < positions.count; i++) {
+            icl_study_put_position(one, positions.values[i], value);
+            ICL_TRY(hear(user, "number", value, error));
         }
+    }
+done:
+    icl_list_clear(&positions);
+    return status;
+}
+
+/* Hears the expressions in braces of a text. */
+static icl_status hear_braced(const icl_study_file *file, icl_scale scale, const char *section, const char *key,
+                              icl_study_hear *hear, void *user, icl_error *error) {
+    const char *rest = icl_study_text(file, scale, section, key);
+    char before[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
+
+    while (icl_study_next_braced(&rest, before, value))
+        if (strcmp(value, "seed") != 0 && strcmp(value, "what") != 0)
+            ICL_CHECK(hear(user, key, value, error));
     return ICL_OK;
+}
+
+icl_status icl_study_each_value(const icl_study_file *file, icl_scale scale, const char *section, icl_study_hear *hear,
+                                void *user, icl_error *error) {
+    const bool is_figure = icl_study_name_in(section, "figure") != NULL;
+    const char *key = is_figure ? "expected" : "target", *target = icl_study_text(file, scale, section, key);
+
+    if (is_figure)
+        ICL_CHECK(hear_numbers(file, scale, section, hear, user, error));
+    else
+        ICL_CHECK(hear(user, "number", icl_study_text(file, scale, section, "number"), error));
+    if (icl_study_target_read(target).kind == ICL_TARGET_VALUE)
+        ICL_CHECK(hear(user, key, target, error));
+    if (is_figure)
+        return ICL_OK;
+    ICL_CHECK(hear_braced(file, scale, section, "what", hear, user, error));
+    return hear_braced(file, scale, section, "note", hear, user, error);
 }
 
 /* ---- Sections of the text ---- */
@@ -106,30 +287,50 @@ static bool is_harmless(const char *name) {
     return true;
 }
 
+/* Checks a section with a name, or with a name and a scale, whose section for all scales stands above it. */
+static icl_status check_named(const icl_study_file *file, const section_kind *kind, const char *section, size_t line,
+                              icl_error *error) {
+    const char *own = name_after(section, kind->word), *scale = own ? strchr(own, ' ') : NULL;
+    char base[ICL_STUDY_NAME];
+
+    if (own && holds_defaults(kind, section))
+        scale = own - 1;
+    else if (holds_defaults(kind, section))
+        return ICL_OK;
+    snprintf(base, sizeof base, "%.*s", (int)(scale ? (size_t)(scale - section) : strlen(section)), section);
+    own = !own ? "" : scale == own - 1 ? base : base + (own - section);
+    if (own[0] == '\0' || !is_harmless(own) || (scale && !is_scale(scale + 1, strlen(scale + 1))))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: [%s]: expected [%s NAME] or [%s NAME ci|short|full], NAME of letters, digits and . + "
+                        "- _",
+                        file->path, line, section, kind->word, kind->word);
+    if (scale && !icl_study_section_find(file, base))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a section [%s] above it", file->path, line,
+                        section, base);
+    return ICL_OK;
+}
+
 static icl_status check_section(const icl_study_file *file, const char *name, size_t line, icl_error *error) {
-    static const char *const words[] = {"study", "set", "grid", "cell", "eval", "check", "figure"};
+    static const char *const words[] = {"study", "set", "grid", "cells", "settings", "cell", "eval", "check", "figure"};
     enum { MOST = 49 }; /* inih cuts the rest off */
     char word[MOST + 1];
 
     for (size_t i = 0; i <= ICL_SCALES; i++)
         if (strcmp(name, study_sections[i]) == 0 || strcmp(name, set_sections[i]) == 0 ||
-            strcmp(name, grid_sections[i]) == 0)
+            strcmp(name, grid_sections[i]) == 0 || strcmp(name, cells_sections[i]) == 0)
             return ICL_OK;
     if (strlen(name) > MOST)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected at most %d bytes", file->path, line, name,
                         MOST);
-    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
-        const char *own = icl_study_name_in(name, kinds[kind].word);
-        if (own && own[0] && is_harmless(own))
-            return ICL_OK;
-        if (own || strcmp(name, kinds[kind].word) == 0)
-            return icl_fail(error, ICL_ERROR_INPUT,
-                            "%s:%zu: [%s]: expected [%s NAME], NAME of letters, digits and . + - _", file->path, line,
-                            name, kinds[kind].word);
-    }
+    for (size_t kind = 0; kind < KINDS; kind++)
+        if (name_after(name, kinds[kind].word) || strcmp(name, kinds[kind].word) == 0)
+            return check_named(file, &kinds[kind], name, line, error);
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, " "), name);
     const char *nearest = icl_nearest(word, words, sizeof words / sizeof *words);
-    const char *after = strcmp(nearest, word) == 0 ? " ci|short|full" : strchr("cef", nearest[0]) ? " NAME" : "";
+    const char *after = strcmp(nearest, word) == 0                                      ? " ci|short|full"
+                        : strcmp(nearest, "cells") == 0                                 ? ""
+                        : strchr("cef", nearest[0]) || strcmp(nearest, "settings") == 0 ? " NAME"
+                                                                                        : "";
     return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: unknown section; the nearest known one is [%s%s]",
                     file->path, line, name, nearest, after);
 }
@@ -141,9 +342,8 @@ static icl_status add_section(icl_study_file *file, const char *text, size_t len
     ICL_TRY(icl_allocate(length + 1, 1, "section", &name, error));
     memcpy(name, text, length);
     ICL_TRY(check_section(file, name, line, error));
-    for (size_t i = 0; i < file->count; i++)
-        if (strcmp(file->sections[i].name, name) == 0)
-            goto done;
+    if (icl_study_section_find(file, name))
+        goto done;
     ICL_TRY(icl_grow(&file->sections, file->count, &file->capacity, sizeof *file->sections, "sections", error));
     file->sections[file->count++] = (icl_study_section){name, line};
     name = NULL;
@@ -174,31 +374,26 @@ done:
 
 /* ---- Values ---- */
 
-/* Returns a value of a section that every file has, perhaps empty: [study], [set], [grid]. */
+/* Returns a value of a section that does not depend on the scale. */
 static const char *text_in(const icl_study_file *file, const char *section_name, const char *key) {
     return icl_recipe_text(file->values, section_name, key);
 }
 
 static icl_status check_scales(const icl_study_file *file, const char *section_name, icl_error *error) {
-    const char *list = text_in(file, section_name, "scales");
+    const char *place = icl_study_place(file, ICL_SCALE_CI, section_name, "scales");
 
-    for (const char *word = list; *word;) {
+    for (const char *word = text_in(file, place, "scales"); *word;) {
         const size_t length = strcspn(word, ", ");
-        bool found = false;
-        for (icl_scale scale = 0; scale < ICL_SCALES; scale++)
-            found = found || (strlen(icl_scale_name(scale)) == length && !strncmp(word, icl_scale_name(scale), length));
-        if (!found)
-            return icl_recipe_reject(file->values, section_name, "scales", error, "some of ci, short, full");
+        if (!is_scale(word, length))
+            return icl_recipe_reject(file->values, place, "scales", error, "some of ci, short, full");
         word += length;
         word += strspn(word, ", ");
     }
     return ICL_OK;
 }
 
-static icl_status require(const icl_study_file *file, const icl_study_section *in, const char *key, const char *example,
+static icl_status missing(const icl_study_file *file, const icl_study_section *in, const char *key, const char *example,
                           icl_error *error) {
-    if (text_in(file, in->name, key)[0] != '\0')
-        return ICL_OK;
     return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a line %s = %s", file->path, in->line, in->name,
                     key, example);
 }
@@ -211,61 +406,87 @@ static bool is_evaluated(const icl_study_file *file, const char *name) {
     return false;
 }
 
-static icl_status add_number(icl_study_file *file, const char *section_name, const char *key, const char *name,
-                             icl_error *error) {
-    icl_error reason = {0};
-    const icl_status status = icl_study_numbers_add(&file->numbers, name, &reason);
+/* A check or a figure that is read, at one scale. */
+typedef struct reading {
+    icl_study_file *file;
+    const icl_study_section *in;
+    icl_scale scale;
+} reading;
 
-    if (status == ICL_ERROR_INPUT)
-        return icl_recipe_reject(file->values, section_name, key, error, "%s", reason.message);
-    if (status != ICL_OK)
-        return icl_fail(error, status, "%s", reason.message);
-    const size_t number = icl_study_numbers_find(&file->numbers, name);
-    const char *evaluation = icl_study_numbers_evaluation(&file->numbers, number);
-    for (size_t i = 0; i < file->count; i++) {
-        const char *own = icl_study_name_in(file->sections[i].name, "eval");
-        if (own && strcmp(own, evaluation) == 0)
-            return ICL_OK;
-    }
-    return evaluation[0] == '\0' ? ICL_OK
-                                 : icl_recipe_reject(file->values, section_name, key, error,
-                                                     "a section [eval %s] with its settings", evaluation);
+static const char *text_at(const reading *at, const char *key) {
+    return icl_study_text(at->file, at->scale, at->in->name, key);
 }
 
-/* Reads a key whose value has the form of a target. */
-static icl_status read_target(icl_study_file *file, const char *section_name, const char *key, icl_error *error) {
-    const char *text = text_in(file, section_name, key);
-    const icl_study_target target = icl_study_target_read(text);
-    char cell[128];
+static const char *place_at(const reading *at, const char *key) {
+    return icl_study_place(at->file, at->scale, at->in->name, key);
+}
+
+static icl_status add_number(void *user, const char *cell, const char *name, icl_number *number, icl_error *error) {
+    icl_study_file *file = ((const reading *)user)->file;
+
+    (void)cell;
+    *number = (icl_number){0, 0};
+    ICL_CHECK(icl_study_numbers_add(&file->numbers, name, error));
+    const char *evaluation = icl_study_numbers_evaluation(&file->numbers, icl_study_numbers_find(&file->numbers, name));
+    if (evaluation[0] == '\0' || icl_study_section_find(file, ICL_PHRASE("eval %s", evaluation)))
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "a section [eval %s] with its settings", evaluation);
+}
+
+/* Fails as a read value has, with its place. */
+static icl_status refuse(const reading *at, const char *key, icl_status status, const icl_error *reason,
+                         icl_error *error) {
+    if (status == ICL_ERROR_INPUT)
+        return icl_recipe_reject(at->file->values, place_at(at, key), key, error, "%s", reason->message);
+    return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", reason->message);
+}
+
+static icl_status add_value(void *user, const char *key, const char *expression, icl_error *error) {
+    icl_error reason = {0};
+    icl_number ignored;
+    const icl_status status = icl_study_value_read(expression, add_number, user, &ignored, &reason);
+
+    return refuse(user, key, status, &reason, error);
+}
+
+/* Checks the rows of a table. */
+static icl_status read_table(const reading *at, const char *key, icl_error *error) {
+    const char *text = text_at(at, key);
+    char cell[ICL_STUDY_NAME];
     double value;
 
-    for (const char *rest = target.kind == ICL_TARGET_TABLE ? text : NULL; rest;)
+    for (const char *rest = icl_study_target_read(text).kind == ICL_TARGET_TABLE ? text : NULL; rest;)
         if (!icl_study_target_row(&rest, cell, &value))
-            return icl_recipe_reject(file->values, section_name, key, error, "rows CELL: NUMBER between commas");
-    return target.number ? add_number(file, section_name, key, target.number, error) : ICL_OK;
+            return icl_recipe_reject(at->file->values, place_at(at, key), key, error,
+                                     "rows CELL: NUMBER between commas");
+    return ICL_OK;
 }
 
-static icl_status read_check(icl_study_file *file, const icl_study_section *in, icl_error *error) {
-    const icl_study_target target = icl_study_target_read(text_in(file, in->name, "target"));
-    const bool has_evidence = icl_recipe_choice(file->values, in->name, "evidence") != ICL_EVIDENCE_NONE;
+static icl_status reject_at(const reading *at, const char *key, const char *expected, icl_error *error) {
+    return icl_recipe_reject(at->file->values, place_at(at, key), key, error, "%s", expected);
+}
+
+static icl_status read_check(reading *at, icl_error *error) {
+    const icl_study_file *file = at->file;
     icl_study_tolerance tolerance;
 
-    ICL_CHECK(require(file, in, "number", "mse", error));
-    ICL_CHECK(add_number(file, in->name, "number", text_in(file, in->name, "number"), error));
-    ICL_CHECK(read_target(file, in->name, "target", error));
-    if (!icl_study_tolerance_read(text_in(file, in->name, "tolerance"), &tolerance))
-        return icl_recipe_reject(file->values, in->name, "tolerance", error,
-                                 "terms such as 5 %% + 0.001 + 4 se, none below 0");
-    if ((target.kind == ICL_TARGET_NUMBER || target.kind == ICL_TARGET_TABLE) &&
-        text_in(file, in->name, "source")[0] == '\0')
-        return icl_recipe_reject(file->values, in->name, "target", error,
-                                 "a line source = ... beside it, which says where that stands");
-    if (target.kind != ICL_TARGET_NONE && !has_evidence)
-        return icl_recipe_reject(file->values, in->name, "target", error,
-                                 "a line evidence = read, stated, computed, inferred or recalled beside it");
-    if (target.kind == ICL_TARGET_NONE && has_evidence)
-        return icl_recipe_reject(file->values, in->name, "evidence", error, "a line target = ... beside it, or none");
-    return check_scales(file, in->name, error);
+    if (text_at(at, "number")[0] == '\0')
+        return missing(file, at->in, "number", "mse", error);
+    ICL_CHECK(icl_study_each_value(file, at->scale, at->in->name, add_value, at, error));
+    ICL_CHECK(read_table(at, "target", error));
+    const icl_target_kind kind = icl_study_target_read(text_at(at, "target")).kind;
+    const bool has_evidence =
+        icl_recipe_choice(file->values, place_at(at, "evidence"), "evidence") != ICL_EVIDENCE_NONE;
+    if (!icl_study_tolerance_read(text_at(at, "tolerance"), &tolerance))
+        return reject_at(at, "tolerance", "terms such as 5 % + 0.001 + 4 se, none below 0", error);
+    if ((kind == ICL_TARGET_NUMBER || kind == ICL_TARGET_TABLE) && text_at(at, "source")[0] == '\0')
+        return reject_at(at, "target", "a line source = ... beside it, which says where that stands", error);
+    if (kind != ICL_TARGET_NONE && !has_evidence)
+        return reject_at(at, "target", "a line evidence = read, stated, computed, inferred or recalled beside it",
+                         error);
+    if (kind == ICL_TARGET_NONE && has_evidence)
+        return reject_at(at, "evidence", "a line target = ... beside it, or none", error);
+    return check_scales(file, at->in->name, error);
 }
 
 static const icl_recipe_key *find_key(const char *dotted) {
@@ -280,39 +501,69 @@ static const icl_recipe_key *find_key(const char *dotted) {
     return NULL;
 }
 
-static icl_status read_figure(icl_study_file *file, const icl_study_section *in, icl_error *error) {
-    static const char *const axes[] = {"x", "curves"};
+static icl_status find_axis(void *user, const char *cell, const char *name, icl_number *number, icl_error *error) {
+    *number = (icl_number){0, 0};
+    if (!cell && (strcmp(name, "position") == 0 ? text_at(user, "positions")[0] != '\0' : find_key(name) != NULL))
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "a key of recipes, such as task.n; or position, beside positions = 0..9");
+}
 
-    ICL_CHECK(require(file, in, "number", "mse", error));
-    ICL_CHECK(require(file, in, "x", "task.n", error));
-    ICL_CHECK(add_number(file, in->name, "number", text_in(file, in->name, "number"), error));
-    ICL_CHECK(read_target(file, in->name, "expected", error));
-    for (size_t i = 0; i < 2; i++)
-        if (text_in(file, in->name, axes[i])[0] != '\0' && !find_key(text_in(file, in->name, axes[i])))
-            return icl_recipe_reject(file->values, in->name, axes[i], error, "a key of recipes, such as task.n");
-    return check_scales(file, in->name, error);
+static icl_status read_figure(reading *at, icl_error *error) {
+    const char *curves = text_at(at, "curves");
+    icl_error reason = {0};
+    icl_number ignored;
+
+    if (text_at(at, "number")[0] == '\0')
+        return missing(at->file, at->in, "number", "mse", error);
+    if (text_at(at, "x")[0] == '\0')
+        return missing(at->file, at->in, "x", "task.n", error);
+    ICL_CHECK(icl_study_each_value(at->file, at->scale, at->in->name, add_value, at, error));
+    ICL_CHECK(read_table(at, "expected", error));
+    ICL_CHECK(read_table(at, "published", error));
+    if (icl_study_target_read(text_at(at, "published")).kind == ICL_TARGET_VALUE)
+        return reject_at(at, "published", "a number, or rows CELL: NUMBER between commas", error);
+    ICL_CHECK(
+        refuse(at, "x", icl_study_value_read(text_at(at, "x"), find_axis, at, &ignored, &reason), &reason, error));
+    if (curves[0] != '\0' && !find_key(curves))
+        return reject_at(at, "curves", "a key of recipes, such as task.n", error);
+    return check_scales(at->file, at->in->name, error);
+}
+
+/* Reads a check or a figure as each scale has it. */
+static icl_status read_section(icl_study_file *file, const icl_study_section *in, icl_error *error) {
+    const bool is_check = icl_study_name_in(in->name, "check"), is_figure = icl_study_name_in(in->name, "figure");
+
+    for (icl_scale scale = ICL_SCALE_CI; (is_check || is_figure) && scale < ICL_SCALES; scale++) {
+        reading at = {file, in, scale};
+        ICL_CHECK(is_check ? read_check(&at, error) : read_figure(&at, error));
+    }
+    return icl_study_name_in(in->name, "cell") ? check_scales(file, in->name, error) : ICL_OK;
+}
+
+/* Checks that the keys of `seeded` are keys of recipes. */
+static icl_status check_seeded(const icl_study_file *file, icl_error *error) {
+    const char *rest = text_in(file, "study", "seeded");
+    char key[ICL_STUDY_TEXT];
+
+    while (icl_study_next_value(&rest, key))
+        if (!find_key(key))
+            return icl_recipe_reject(file->values, "study", "seeded", error, "keys of recipes, such as task.pool_seed");
+    return ICL_OK;
 }
 
 static icl_status read_study(icl_study_file *file, icl_error *error) {
-    const icl_study_section *study = NULL;
+    const icl_study_section *study = icl_study_section_find(file, "study");
 
-    for (size_t i = 0; i < file->count; i++)
-        if (strcmp(file->sections[i].name, "study") == 0)
-            study = &file->sections[i];
     if (!study)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: no section [study]: expected it, with claim and recipe",
                         file->path);
-    ICL_CHECK(require(file, study, "claim", "one plain sentence, which the study tests", error));
-    ICL_CHECK(require(file, study, "recipe", "NAME, which iclab train finds, or a file beside this one", error));
-    for (size_t i = 0; i < file->count; i++) {
-        const icl_study_section *in = &file->sections[i];
-        if (icl_study_name_in(in->name, "cell"))
-            ICL_CHECK(check_scales(file, in->name, error));
-        if (icl_study_name_in(in->name, "figure"))
-            ICL_CHECK(read_figure(file, in, error));
-        if (icl_study_name_in(in->name, "check"))
-            ICL_CHECK(read_check(file, in, error));
-    }
+    if (text_in(file, "study", "claim")[0] == '\0')
+        return missing(file, study, "claim", "one plain sentence, which the study tests", error);
+    if (text_in(file, "study", "recipe")[0] == '\0')
+        return missing(file, study, "recipe", "NAME, which iclab train finds, or a file beside this one", error);
+    ICL_CHECK(check_seeded(file, error));
+    for (size_t i = 0; i < file->count; i++)
+        ICL_CHECK(read_section(file, &file->sections[i], error));
     for (size_t i = 0; i < file->count; i++) {
         const char *name = icl_study_name_in(file->sections[i].name, "eval");
         if (name && !is_evaluated(file, name))
@@ -349,7 +600,19 @@ static icl_status read_file(icl_study_file *file, icl_error *error) {
     return read_study(file, error);
 }
 
-icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_error *error) {
+/* Makes the study one of those that are shipped, and gives its paper. */
+static icl_status ship(icl_study_file *file, const char **paper, icl_error *error) {
+    static const char *const listed[] = {"paper", "about", "source", "cost_ci", "cost_short"};
+
+    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++)
+        if (text_in(file, "study", listed[i])[0] == '\0')
+            return missing(file, icl_study_section_find(file, "study"), listed[i], "..., which --list shows", error);
+    file->reproduction.file = NULL;
+    *paper = text_in(file, "study", "paper");
+    return ICL_OK;
+}
+
+icl_status icl_study_file_load(const char *path, const char **paper, icl_study_file **file, icl_error *error) {
     icl_study_file *loaded = NULL;
     icl_status status = ICL_OK;
 
@@ -360,13 +623,20 @@ icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_erro
     loaded->reproduction.name = loaded->name;
     loaded->reproduction.file = loaded->path;
     ICL_TRY(icl_text_print(&loaded->about, error, "a study of the recipe %s", text_in(loaded, "study", "recipe")));
-    loaded->reproduction.about = loaded->about.bytes;
+    const char *about = text_in(loaded, "study", "about");
+    loaded->reproduction.about = about[0] ? about : loaded->about.bytes;
+    for (icl_scale scale = ICL_SCALE_CI; scale < ICL_SCALES; scale++) {
+        const char *cost = text_in(loaded, "study", ICL_PHRASE("cost_%s", icl_scale_name(scale)));
+        loaded->reproduction.cost[scale] = cost[0] ? cost : NULL;
+    }
     loaded->reproduction.claim = text_in(loaded, "study", "claim");
     loaded->reproduction.source = text_in(loaded, "study", "source");
     if (loaded->reproduction.source[0] == '\0')
         loaded->reproduction.source = icl_path_name(loaded->path);
     loaded->reproduction.numbers = loaded->numbers.count;
     loaded->reproduction.data = loaded;
+    if (paper)
+        ICL_TRY(ship(loaded, paper, error));
     *file = loaded;
     loaded = NULL;
 done:

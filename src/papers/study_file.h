@@ -1,36 +1,60 @@
 /*
- * Studies as files: what `iclab reproduce my-study.ini` runs, for everything that needs no C.
+ * Studies as files: what `iclab reproduce my-study.ini` runs, for everything that needs no C. Those of tools/studies
+ * are shipped, and have names.
  *
  *     [study]
  *     claim = One plain sentence.           ; what the study tests
  *     source = arXiv 2208.01066, figure 2   ; of the whole study; may be left out
  *     recipe = garg                         ; a recipe's name, or a file beside this one
  *     seeds = 3                             ; trainings of each point, whose mean is judged; or train.seed in a grid
+ *     seeded = task.pool_seed               ; keys that have the seed of the training, too
+ *     paper = Garg et al. 2022, "What ..."  ; of studies that are shipped, with about, cost_ci, cost_short, cost_full
  *     [set]                                 ; the same for all cells, as in sweeps (sweep.h)
  *     train.steps = 2000
  *     [grid]                                ; cells, named by their values as in sweeps
  *     task.n = 10, 20, 40
  *     [cell delta]                          ; a cell beside or in place of the grid: its settings and, if need be, its
- *     model.mixer = delta                   ; recipe, what = TEXT (how findings call it), scales = short, full, and
- *     begins_with = OTHER                   ; a cell above it, whose trained parameters it begins with
+ *     model.mixer = delta                   ; recipe, what = TEXT (how findings call it), scales = short, full,
+ *     begins_with = OTHER                   ; a cell above it, whose trained parameters it begins with,
+ *     settings = noisy, small               ; sections whose settings it has, too, before its own,
+ *     untrained = true                      ; that it is measured as it begins,
+ *     curve = delta rules                   ; and the label of its curve in figures
+ *     [settings noisy]                      ; settings that cells name; perhaps what, curve and untrained
+ *     task.noise = fixed:1
+ *     [cells]                               ; cells noisy-small, noisy-large, ...: each of one list by each of the
+ *     settings = noisy, exact               ; other, all of which are sections [settings NAME]
+ *     by = small, large
  *     [eval shifted]                        ; trained models are evaluated with these settings, too: shifted/mse
  *     task.noise = fixed:3
- *     [check loss]                          ; a finding for every point in whose name `cells` stands
- *     number = mse                          ; QUANTITY of the model, or PREDICTOR.QUANTITY; @K: only at position K
- *     target = 0.118                        ; a number, or ols.mse of the same point, or CELL: mse,
+ *     [check loss]                          ; a finding for every point in whose name `cells` stands, or one of them
+ *     number = mse                          ; a value, see below
+ *     target = 0.118                        ; a number, or a value: ols.mse of the same point, or CELL: mse,
  *                                           ; or a table, CELL: 0.118, CELL: 0.08
  *     tolerance = 5 % + 0.001 + 4 se        ; of the target, absolute, and standard errors of ours (and the target's)
  *     criterion = at most                   ; within (default), at most, at least
  *     evidence = read                       ; of a target: read, stated, computed, inferred, recalled
  *     source = table 1                      ; of a target that is a number
+ *     what = {what}, seed {seed}            ; its name; default: {what}, the point's
+ *     note = least squares {ols.mse}        ; values in braces have four digits
+ *     seeds = each                          ; a finding for each seed, or for the first; default: mean
  *     [figure error]                        ; error.svg
- *     number = mse
- *     x = task.n                            ; a key whose values are numbers
- *     curves = task.noise                   ; a curve for each value; none: one curve
+ *     number = mse, ols.mse                 ; values, each with a curve
+ *     labels = ours, least squares          ; of these
+ *     x = task.n                            ; a key whose values are numbers, or a value of such keys: task.n + 1
+ *     curves = task.noise                   ; a curve for each value; none: one for each label of cells
  *     expected = ols.mse                    ; drawn next to each curve; written as a target
+ *     published = CELL: 0.118, CELL: 0.08   ; the same, for numbers
+ *     [figure positions]                    ; number = mse@k, at the positions k of a list, and x = position
+ *     positions = 0..49
  *
- * [study], [set] and [grid] may be followed by ci, short or full, which win at that scale: [set ci]. Checks also have
- * quantity (default: their name), note, cells and scales; figures title, x_label, y_label, log_x, log_y, cells, scales.
+ * A value is QUANTITY of the model, or PREDICTOR.QUANTITY (PREDICTOR:* has any argument), perhaps @K: only at position
+ * K; CELL: before it takes that of another point; +, -, * and / stand between blanks; ln(VALUE) and least(VALUE, VALUE)
+ * take single ones. Values of one point are computed for each seed and averaged, others are of the points' means.
+ *
+ * Every section may be followed by ci, short or full, which wins at that scale: [set ci], [check loss ci]. [check] and
+ * [figure] hold what checks and figures leave out. A line that is indented continues the text above it as a new word.
+ * Checks also have quantity (default: their name), cells and scales; figures title, x_label, y_label, log_x, log_y,
+ * least_y, expected_label, cells, scales.
  */
 #ifndef ICLAB_PAPERS_STUDY_FILE_H
 #define ICLAB_PAPERS_STUDY_FILE_H
@@ -40,8 +64,9 @@
 typedef struct icl_study_file icl_study_file;
 
 /* Reads a study. ICL_ERROR_INPUT names file and line for every error that the text shows; errors that depend on its
- * recipe, such as keys that nothing reads, are found by the plan, before anything is trained. */
-icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_error *error);
+ * recipe, such as keys that nothing reads, are found by the plan, before anything is trained. With `paper` the study is
+ * one of those that are shipped: it must say what --list shows, and *paper, which lives as long as the file, is set. */
+icl_status icl_study_file_load(const char *path, const char **paper, icl_study_file **file, icl_error *error);
 void icl_study_file_destroy(icl_study_file **file);
 
 /* Returns the file's reproduction, named as the file without its suffix; it lives as long as the file. */

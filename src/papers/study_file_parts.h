@@ -1,5 +1,5 @@
 /* Shared by the files that handle studies as files: study_file.c reads them, study_of_file.c plans and judges,
- * study_numbers.c finds and measures numbers. */
+ * study_numbers.c finds and measures numbers, study_value.c reads expressions of them. */
 #ifndef ICLAB_PAPERS_STUDY_FILE_PARTS_H
 #define ICLAB_PAPERS_STUDY_FILE_PARTS_H
 
@@ -37,31 +37,49 @@ icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, const cha
                                      icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                      icl_number *values, icl_error *error);
 
+/* ---- Values: expressions of numbers ---- */
+
+/* The room for a number's or a cell's name, and for an expression. */
+enum { ICL_STUDY_NAME = 128, ICL_STUDY_TEXT = 1024 };
+
+/* Gives a number by its name: one of the present point, or, if `cell` is not NULL, of the point of that name.
+ * ICL_ERROR_INPUT, whose message is only what was expected. */
+typedef icl_status icl_study_term(void *user, const char *cell, const char *name, icl_number *number, icl_error *error);
+
+/* Computes an expression: numbers, [CELL: ]NAME, ln(TERM), least(TERM, TERM, ...), and + - * / with blanks on both
+ * sides, of which * and / bind more. Standard errors are those of independent numbers. ICL_ERROR_INPUT, whose message
+ * is only what was expected, if it is not an expression. */
+icl_status icl_study_value_read(const char *expression, icl_study_term *take, void *user, icl_number *value,
+                                icl_error *error);
+
+/* Reads the next expression of a list with commas; false after the last. */
+bool icl_study_next_value(const char **rest, char value[ICL_STUDY_TEXT]);
+
+/* Reads a text up to the next expression in braces, and that; false, with the rest of the text, if there is none. */
+bool icl_study_next_braced(const char **rest, char before[ICL_STUDY_TEXT], char value[ICL_STUDY_TEXT]);
+
+/* Writes an expression with a position in the place of each @k. */
+void icl_study_put_position(const char *expression, const char *position, char value[ICL_STUDY_TEXT]);
+
 /* ---- Targets ---- */
 
 typedef enum icl_target_kind {
     ICL_TARGET_NONE = 0,
     ICL_TARGET_NUMBER, /* "0.118" */
-    ICL_TARGET_OWN,    /* "ols.mse": a number of the same point */
-    ICL_TARGET_OTHER,  /* "n-10: mse": a number of another point */
+    ICL_TARGET_VALUE,  /* "ols.mse", "n-10: mse": an expression */
     ICL_TARGET_TABLE,  /* "n-10: 0.118, n-20: 0.08": a number for each point named, and for no other */
 } icl_target_kind;
 
 typedef struct icl_study_target {
     icl_target_kind kind;
-    double value;
-    char cell[128];
-    const char *number; /* points into the text; NULL if it has none */
+    double value; /* of a number */
 } icl_study_target;
 
 icl_study_target icl_study_target_read(const char *text);
 
 /* Reads one row of a table: the cell's name, and its value. Continues from *rest, which is the text at first and NULL
  * after the last row. False if the text is not NAME: NUMBER. */
-bool icl_study_target_row(const char **rest, char cell[128], double *value);
-
-/* Finds the table's value for a cell; false if it has none. */
-bool icl_study_target_of(const char *table, const char *cell, double *value);
+bool icl_study_target_row(const char **rest, char cell[ICL_STUDY_NAME], double *value);
 
 /* A sum of terms: "5 % + 0.001 + 4 se". */
 typedef struct icl_study_tolerance {
@@ -72,6 +90,9 @@ typedef struct icl_study_tolerance {
 bool icl_study_tolerance_read(const char *text, icl_study_tolerance *tolerance);
 
 /* ---- A file ---- */
+
+/* What is judged of a point's seeds: their mean, each, or the first. */
+typedef enum icl_study_seeds { ICL_STUDY_MEAN = 0, ICL_STUDY_EACH, ICL_STUDY_FIRST } icl_study_seeds;
 
 typedef struct icl_study_section {
     char *name; /* "check loss" */
@@ -89,8 +110,26 @@ struct icl_study_file {
     icl_study_numbers numbers; /* numbers that checks and figures name */
 };
 
-/* Returns "loss" for "check loss"; NULL for a section that begins with another word. */
+/* Returns "loss" for "check loss"; NULL for a section that begins with another word, and for that of a scale, "check
+ * loss ci". */
 const char *icl_study_name_in(const char *section, const char *word);
+
+/* Returns the section of that name; NULL if the file has none. */
+const icl_study_section *icl_study_section_find(const icl_study_file *file, const char *name);
+
+/* Returns the section whose value of a key counts for a section at a scale: that for the scale, the section itself, or
+ * [check] or [figure], which hold what the sections of their kind leave out. The section itself if none has it. */
+const char *icl_study_place(const icl_study_file *file, icl_scale scale, const char *section, const char *key);
+const char *icl_study_text(const icl_study_file *file, icl_scale scale, const char *section, const char *key);
+
+/* Reads the positions of a figure; none for one without, and for a check. Clear them in any case. */
+icl_status icl_study_positions(const icl_study_file *file, icl_scale scale, const char *section, icl_list *positions,
+                               icl_error *error);
+
+/* Calls `hear` with every expression of a check or a figure at a scale, and its key. */
+typedef icl_status icl_study_hear(void *user, const char *key, const char *expression, icl_error *error);
+icl_status icl_study_each_value(const icl_study_file *file, icl_scale scale, const char *section, icl_study_hear *hear,
+                                void *user, icl_error *error);
 
 /* The functions of a study from a file; the file is its data. */
 extern const icl_reproduction icl_study_of_file;

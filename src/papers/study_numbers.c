@@ -150,6 +150,28 @@ static bool is_of_model(const struct icl_study_number *number) {
     return strcmp(number->predictor, "model") == 0;
 }
 
+/* Returns the length of a predictor's name before its *, which stands for any argument: "polynomial:*". */
+static size_t length_before_star(const char *predictor) {
+    const size_t length = strlen(predictor);
+    return length > 0 && predictor[length - 1] == '*' ? length - 1 : SIZE_MAX;
+}
+
+static bool is_listed(const icl_task *task, const char *list, const char *predictor) {
+    const size_t length = length_before_star(predictor);
+    const char *any = ICL_PHRASE("%.*s", length == SIZE_MAX ? 0 : (int)length, predictor);
+
+    return length == SIZE_MAX ? icl_reference_is_listed(task, list, predictor) : strstr(list, any) != NULL;
+}
+
+static const icl_score *find_score(const icl_evaluation *evaluation, const char *predictor) {
+    const size_t length = length_before_star(predictor);
+
+    for (size_t i = 0; length < SIZE_MAX && i < evaluation->count; i++)
+        if (strncmp(evaluation->scores[i].predictor, predictor, length) == 0)
+            return &evaluation->scores[i];
+    return icl_reproduce_score(evaluation, predictor);
+}
+
 icl_status icl_study_numbers_check(const icl_study_numbers *numbers, size_t index, const icl_task *task,
                                    const icl_recipe *recipe, icl_error *error) {
     const struct icl_study_number *number = &numbers->rows[index];
@@ -167,7 +189,7 @@ icl_status icl_study_numbers_check(const icl_study_numbers *numbers, size_t inde
                                            (uint64_t)number->position >= shape->first_scored + shape->scored))
         return icl_fail(error, ICL_ERROR_INPUT, "a scored position, %zu to %zu", shape->first_scored,
                         shape->first_scored + shape->scored - 1);
-    if (!is_of_model(number) && !icl_reference_is_listed(task, listed, number->predictor))
+    if (!is_of_model(number) && !is_listed(task, listed, number->predictor))
         return icl_fail(error, ICL_ERROR_INPUT, "a predictor of eval.predictors = %s", listed[0] ? listed : "nothing");
     return ICL_OK;
 }
@@ -230,76 +252,9 @@ icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, const cha
         if (number->quantity->needs == TRAINING)
             ICL_TRY(take_final_loss(study, cell, &values[i], error));
         else
-            values[i] = take(number, icl_reproduce_score(evaluated, number->predictor));
+            values[i] = take(number, find_score(evaluated, number->predictor));
     }
 done:
     icl_evaluation_destroy(&evaluated);
     return status;
-}
-
-/* ---- Targets ---- */
-
-bool icl_study_target_row(const char **rest, char cell[128], double *value) {
-    const char *text = *rest + strspn(*rest, " "), *colon = strstr(text, ": ");
-    const size_t length = strcspn(text, ",");
-
-    *rest = text[length] == ',' ? text + length + 1 : NULL;
-    if (!colon || colon >= text + length)
-        return false;
-    snprintf(cell, 128, "%.*s", (int)(colon - text), text);
-    colon += 1 + strspn(colon + 1, " ");
-    return icl_parse_number(colon, (size_t)(text + length - colon), value);
-}
-
-bool icl_study_target_of(const char *table, const char *cell, double *value) {
-    char name[128];
-
-    while (table && icl_study_target_row(&table, name, value))
-        if (strcmp(name, cell) == 0)
-            return true;
-    return false;
-}
-
-icl_study_target icl_study_target_read(const char *text) {
-    icl_study_target target = {0};
-    const char *colon = strstr(text, ": "), *rest = text;
-
-    if (text[0] == '\0')
-        return target;
-    if (icl_study_target_row(&rest, target.cell, &target.value)) {
-        target.kind = ICL_TARGET_TABLE;
-        return target;
-    }
-    if (icl_parse_number(text, strlen(text), &target.value)) {
-        target.kind = ICL_TARGET_NUMBER;
-        return target;
-    }
-    target.kind = colon ? ICL_TARGET_OTHER : ICL_TARGET_OWN;
-    target.number = colon ? colon + 2 + strspn(colon + 2, " ") : text;
-    if (colon)
-        snprintf(target.cell, sizeof target.cell, "%.*s", (int)(colon - text), text);
-    return target;
-}
-
-bool icl_study_tolerance_read(const char *text, icl_study_tolerance *tolerance) {
-    *tolerance = (icl_study_tolerance){0, 0, 0};
-    for (text += strspn(text, " "); *text;) {
-        const size_t length = strcspn(text, " +%s"); /* length of the number; %, se, or neither follows */
-        double value;
-        if (!icl_parse_number(text, length, &value) || !(value >= 0))
-            return false;
-        text += length;
-        text += strspn(text, " ");
-        const bool is_relative = *text == '%', is_error = strncmp(text, "se", 2) == 0;
-        *(is_relative ? &tolerance->relative
-          : is_error  ? &tolerance->errors
-                      : &tolerance->absolute) += is_relative ? value / 100 : value;
-        text += is_relative ? 1 : is_error ? 2 : 0;
-        text += strspn(text, " ");
-        if (*text && (*text != '+' || !text[1]))
-            return false;
-        text += *text == '+';
-        text += strspn(text, " ");
-    }
-    return true;
 }

@@ -9,7 +9,7 @@
 #include "core/allocate.h"
 #include "faults.h"
 #include "iclab/text.h"
-#include "papers/reproduce.h"
+#include "papers/catalogue.h"
 
 /* A reproduction that runs, and its findings so far. */
 typedef struct run {
@@ -51,10 +51,15 @@ done:
 
 static void test_reproduction(tap_run *tap, const scratch_folder *scratch, const char *name, fault_kind kind) {
     run job = {.folder = scratch->folder};
+    icl_catalogue all;
     icl_error error = {0};
+    icl_status status = icl_catalogue_open(&all, &error);
 
-    if (tap_status(tap, icl_reproduction_find(name, &job.reproduction, &error), &error, "the name"))
+    if (status == ICL_OK)
+        status = icl_catalogue_find(&all, name, &job.reproduction, &error);
+    if (tap_status(tap, status, &error, "the name"))
         fault_check_text(tap, tell_findings, &job, kind, FAULT_FORKED, name);
+    icl_catalogue_close(&all);
 }
 
 void fault_reproductions(tap_run *tap, const char *name, const char *kind) {

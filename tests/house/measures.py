@@ -111,7 +111,8 @@ def keys_set_by(text):
 
 
 def read_recipes(root):
-    return [path.read_text() for folder in ("recipes", "sweeps") for path in (root / "tools" / folder).glob("*.ini")]
+    folders = [root / "tools" / name for name in ("recipes", "studies", "sweeps")]
+    return [path.read_text() for folder in folders for path in folder.glob("*.ini")]
 
 
 def read_shown(root):

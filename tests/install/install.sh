@@ -131,6 +131,7 @@ same_files() { # NAME FOLDER EXPECTED-FOLDER
 }
 same_files "every example is installed" "$root$prefix/$datadir/iclab/examples" "$source/tools/examples"
 same_files "every recipe is installed" "$root$prefix/$datadir/iclab/recipes" "$source/tools/recipes"
+same_files "every study is installed" "$root$prefix/$datadir/iclab/studies" "$source/tools/studies"
 for file in "$mandir/man1/iclab.1" "$mandir/man1/iclab-train.1" "$mandir/man5/iclab-recipe.5" \
     "$datadir/bash-completion/completions/iclab" "$datadir/zsh/site-functions/_iclab"; do
     [[ -s $root$prefix/$file ]]

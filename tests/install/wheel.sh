@@ -32,7 +32,7 @@ ok $? "pip makes a wheel of the sources"
 expected() {
     cd "$source" || return
     git ls-files --cached --others --exclude-standard tools/python/iclab tools/python/iclab_model.py include/iclab \
-        tools/recipes tools/data tools/models tools/sweeps |
+        tools/recipes tools/studies tools/data tools/models tools/sweeps |
         sed 's,^tools/python/,,; s,^include,iclab/_native/&,; s,^tools/,iclab/_native/share/iclab/,'
     printf 'iclab/_native/%s\n' bin/iclab lib/libiclab.so.VERSION
     printf 'iclab-VERSION.dist-info/%s\n' METADATA WHEEL RECORD entry_points.txt licenses/LICENSE

@@ -6,6 +6,7 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
+#include "papers/catalogue.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
@@ -194,16 +195,19 @@ static void test_failures(tap_run *tap, const char *folder) {
     const icl_reproduce_params params = {.folder = folder, .stop = &stop};
     const icl_reproducing run = {.params = &params, .reproduction = &failing};
     const icl_reproduction *found = NULL;
+    icl_catalogue all = {0};
     icl_reproduce_summary summary;
     icl_error error = {0};
 
+    tap_status(tap, icl_catalogue_open(&all, &error), &error, "the catalogue");
     tap_ok(tap, icl_reproduce(&failing, &params, &summary, &error) == ICL_ERROR_MEMORY, "a failure is passed on");
     tap_ok(tap, icl_reproduce_poll(&run, &error) == ICL_ERROR_INTERRUPTED, "a request to stop: %s", error.message);
     tap_ok(tap,
-           icl_reproduction_find("versatile-tabel1", &found, &error) == ICL_ERROR_INPUT &&
+           icl_catalogue_find(&all, "versatile-tabel1", &found, &error) == ICL_ERROR_INPUT &&
                strstr(error.message, "versatile-table1"),
            "an unknown name: %s", error.message);
-    tap_ok(tap, icl_reproduction_find("versatile-table1", &found, &error) == ICL_OK && found->plan, "a known one");
+    tap_ok(tap, icl_catalogue_find(&all, "versatile-table1", &found, &error) == ICL_OK && found->plan, "a known one");
+    icl_catalogue_close(&all);
 }
 
 /* ---- Seeds ---- */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "papers/catalogue.h"
 #include "papers/study.h"
 #include "tap.h"
 
@@ -33,22 +34,34 @@ static bool is_sound(const icl_study_check_row *row, size_t numbers) {
     return exist;
 }
 
+/* Says whether one of the first rows is of that paper. */
+static bool is_above(const icl_catalogue *all, size_t count, const char *paper) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(all->rows[i].paper, paper) == 0)
+            return true;
+    return false;
+}
+
 int main(void) {
     tap_run tap = {0};
-    size_t count = 0;
-    const icl_reproduction *const *all = icl_reproductions(&count);
+    icl_catalogue all = {0};
+    icl_error error = {0};
 
-    tap_ok(&tap, count > 50, "there are %zu", count);
-    for (size_t i = 0; i < count; i++) {
-        const icl_reproduction *reproduction = all[i], *found = NULL;
+    tap_status(&tap, icl_catalogue_open(&all, &error), &error, "the catalogue");
+    tap_ok(&tap, all.count > 50 && all.file_count > 0, "there are %zu, of which %zu files", all.count, all.file_count);
+    for (size_t i = 0; i < all.count; i++) {
+        const icl_reproduction *reproduction = all.rows[i].reproduction, *found = NULL;
+        const char *paper = all.rows[i].paper;
         size_t costs = 0;
         tap_ok(&tap,
-               reproduction->name && icl_reproduction_find(reproduction->name, &found, NULL) == ICL_OK &&
+               reproduction->name && icl_catalogue_find(&all, reproduction->name, &found, NULL) == ICL_OK &&
                    found == reproduction,
                "%s is found by its name", reproduction->name ? reproduction->name : "(none)");
         tap_ok(&tap, reproduction->source && strncmp(reproduction->source, "arXiv ", 6) == 0, "of %s",
                reproduction->source ? reproduction->source : "(none)");
-        tap_ok(&tap, strstr(icl_reproduction_paper(i), "arXiv ") != NULL, "of %s", icl_reproduction_paper(i));
+        tap_ok(&tap, strstr(paper, "arXiv ") != NULL, "of %s", paper);
+        tap_ok(&tap, i == 0 || strcmp(paper, all.rows[i - 1].paper) == 0 || !is_above(&all, i - 1, paper),
+               "beside the others of that paper");
         tap_ok(&tap, reproduction->about && strlen(reproduction->about) > 20 && !strchr(reproduction->about, '\n'),
                "shows %s", reproduction->about ? reproduction->about : "(nothing)");
         for (size_t scale = 0; scale < ICL_SCALES; scale++)
@@ -59,5 +72,6 @@ int main(void) {
             tap_ok(&tap, is_sound(&reproduction->checks[k], reproduction->numbers), "has the numbers of %s, \"%s\"",
                    reproduction->checks[k].quantity, reproduction->checks[k].note ? reproduction->checks[k].note : "");
     }
+    icl_catalogue_close(&all);
     return tap_done(&tap);
 }

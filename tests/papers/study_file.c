@@ -116,13 +116,70 @@ static void write_changed(scratch_folder *scratch, const char *name, const char 
     fclose(stream);
 }
 
+/* Cells of two lists, values that combine numbers, seeds one by one, and sections of scales. */
+static const char pairs_text[] = "[study]\n"
+                                 "claim = It is told\n"
+                                 "    in two lines.\n"
+                                 "recipe = tiny.ini\n"
+                                 "seeds = 2\n"
+                                 "seeded = eval.every\n"
+                                 "[cells]\n"
+                                 "settings = n\n"
+                                 "by = 5, 6\n"
+                                 "[cells full]\n"
+                                 "by = 6\n"
+                                 "[settings n]\n"
+                                 "what = pairs\n"
+                                 "curve = learned\n"
+                                 "[settings 5]\n"
+                                 "what = five\n"
+                                 "task.n = 5\n"
+                                 "[settings 6]\n"
+                                 "what = six\n"
+                                 "task.n = 6\n"
+                                 "[settings 6 full]\n"
+                                 "train.steps = 7\n"
+                                 "[cell apart]\n"
+                                 "settings = 5\n"
+                                 "untrained = true\n"
+                                 "scales = ci\n"
+                                 "[check]\n"
+                                 "evidence = computed\n"
+                                 "tolerance = 1\n"
+                                 "[check ci]\n"
+                                 "tolerance = 2\n"
+                                 "[check logs]\n"
+                                 "cells = n-5, n-6\n"
+                                 "number = ln(mse)\n"
+                                 "target = least(ols.mse, bayes.mse)\n"
+                                 "seeds = each\n"
+                                 "what = {what}, seed {seed}\n"
+                                 "note = beside\n"
+                                 "    {bayes.mse}\n"
+                                 "[check logs full]\n"
+                                 "seeds = first\n"
+                                 "[check change]\n"
+                                 "cells = n-6\n"
+                                 "scales = ci, short\n"
+                                 "number = mse / 2 - n-5: mse * 2\n"
+                                 "target = 0.5\n"
+                                 "source = the claim\n"
+                                 "[check change short]\n"
+                                 "tolerance = 4\n"
+                                 "[figure]\n"
+                                 "x = task.n - 1\n"
+                                 "[figure error]\n"
+                                 "cells = n-\n"
+                                 "number = mse\n"
+                                 "published = n-5: 1.5, n-6: 2.5\n";
+
 /* ---- Planted numbers ---- */
 
 enum { MSE = 0, OLS, HALF_ADJUSTED, FINAL_LOSS, NUMBERS }; /* in the order in which the study names them */
 
 typedef struct heard {
-    size_t findings, trainings, points, overrides, begun; /* points: of the figure's first curve */
-    double x[8], published;                               /* the x of these points, and the second curve's value */
+    size_t findings, trainings, points, overrides, begun, seeded; /* points: of the figure's first curve */
+    double x[8], published; /* the x of these points, and the second curve's value */
     struct {
         icl_finding finding;
         char what[64], quantity[64], source[64], note[64];
@@ -161,6 +218,7 @@ static icl_status hear_training(void *user, const char *folder, const icl_recipe
     (void)error;
     copy(messages->folders[messages->trainings], folder);
     messages->overrides += strcmp(icl_recipe_origin(recipe, "train", "steps"), "override") == 0;
+    messages->seeded += icl_recipe_count(recipe, "eval", "every") == icl_recipe_count(recipe, "train", "seed");
     messages->steps[messages->trainings++] = icl_recipe_count(recipe, "train", "steps");
     return ICL_OK;
 }
@@ -180,7 +238,7 @@ static icl_status listen(const char *path, icl_scale scale, const char *only, he
     icl_status status = ICL_OK;
 
     *messages = (heard){0};
-    ICL_TRY(icl_study_file_load(path, &file, error));
+    ICL_TRY(icl_study_file_load(path, NULL, &file, error));
     status = icl_study_list(icl_study_file_reproduction(file), &params,
                             &(icl_study_listener){.plant = plant,
                                                   .finding = hear_finding,
@@ -296,6 +354,46 @@ static void check_planted(tap_run *tap, scratch_folder *scratch) {
     check_finding(tap, &all, 2, &expected[FINDINGS - 1]);
     tap_status(tap, listen(scratch_path(scratch, "study.ini"), ICL_SCALE_CI, "n-5", &all, &error), &error, "another");
     tap_ok(tap, all.points == 1, "is drawn without those that nobody asked for");
+}
+
+static bool is_finding(const heard *all, size_t row, const char *what, double ours, double target, double tolerance) {
+    const icl_finding *seen = &all->rows[row].finding;
+    const bool is_same = strcmp(all->rows[row].what, what) == 0 && fabs(seen->ours - ours) < 1e-12 &&
+                         seen->target == target && seen->tolerance == tolerance;
+
+    if (!is_same)
+        tap_note("%s: %.17g beside %g +- %g", all->rows[row].what, seen->ours, seen->target, seen->tolerance);
+    return is_same;
+}
+
+static void check_pairs(tap_run *tap, scratch_folder *scratch) {
+    icl_error error = {0};
+    heard all;
+
+    write_file(scratch, "pairs.ini", pairs_text);
+    tap_status(tap, listen(scratch_path(scratch, "pairs.ini"), ICL_SCALE_CI, NULL, &all, &error), &error, "pairs");
+    tap_ok(tap, all.trainings == 4 && strcmp(all.folders[2], "runs/n-6-seed1") == 0 && all.seeded == 4,
+           "two cells of two seeds, whose keys follow the seed, and one that is not trained");
+    tap_ok(tap, all.findings == 5, "%zu findings", all.findings);
+    tap_ok(tap,
+           is_finding(&all, 0, "pairs, five, seed 1", log(10), 11, 2) &&
+               is_finding(&all, 1, "pairs, five, seed 198529752", log(10.25), 11.5, 2) &&
+               is_finding(&all, 2, "pairs, six, seed 1", log(20), 21, 2),
+           "each seed is judged alone, at the tolerance of the scale");
+    tap_ok(tap, strcmp(all.rows[1].note, "beside 12.75") == 0, "a note with a number: %s", all.rows[1].note);
+    tap_ok(tap,
+           is_finding(&all, 4, "pairs, six", POINT(20, MSE) / 2 - 2 * POINT(10, MSE), .5, 2) &&
+               fabs(all.rows[4].finding.standard_error - hypot(SPREAD(MSE) / 2, 2 * SPREAD(MSE))) < 1e-12,
+           "a value of two points, with the standard error of both");
+    tap_ok(tap, all.points == 2 && all.x[0] == 4 && all.x[1] == 5 && all.published == 1.5, "points at computed places");
+    tap_status(tap, listen(scratch_path(scratch, "pairs.ini"), ICL_SCALE_SHORT, NULL, &all, &error), &error, "short");
+    tap_ok(tap, is_finding(&all, 0, "pairs, five, seed 1", log(10), 11, 1) && all.rows[4].finding.tolerance == 4,
+           "sections of other scales do not count");
+    tap_status(tap, listen(scratch_path(scratch, "pairs.ini"), ICL_SCALE_FULL, NULL, &all, &error), &error, "full");
+    tap_ok(tap,
+           all.findings == 1 && all.trainings == 2 && all.steps[0] == 7 &&
+               is_finding(&all, 0, "pairs, six, seed 1", log(20), 21, 1),
+           "fewer cells, settings of the scale, and the first seed");
 }
 
 static void check_grid(tap_run *tap, scratch_folder *scratch) {
@@ -474,7 +572,7 @@ static void check_run(tap_run *tap, scratch_folder *scratch) {
 
     params.user = &all;
     write_file(scratch, "study.ini", study_text);
-    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), NULL, &file, &error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
     ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
     const double both = final_loss(scratch, "runs/n-5-seed1") + final_loss(scratch, "runs/n-5-seed198529752");
@@ -511,7 +609,7 @@ static void check_evaluations(tap_run *tap, scratch_folder *scratch) {
         params.user = &all[i];
         write_file(scratch, "study.ini", texts[i]);
         icl_study_file_destroy(&file);
-        ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+        ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), NULL, &file, &error));
         ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
     }
     tap_ok(tap, all[0].rows[1].finding.ours == all[1].rows[0].finding.ours, "the model's loss on another task is %g",
@@ -543,7 +641,7 @@ static void check_diverged(tap_run *tap, scratch_folder *scratch) {
         "[study]\nclaim = None.\nrecipe = tiny.ini\nseeds = 2\n[cell hot]\ntrain.learning_rate = 1000000\n"
         "model.layers = 4\ntrain.clip = 0\ntrain.steps = 50\n[check a]\nnumber = mse\ntarget = 1\ntolerance = 1000\n"
         "evidence = read\nsource = table 1\n");
-    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), NULL, &file, &error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
     ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
     tap_ok(tap, summary.missed == 1 && isnan(all.rows[0].finding.ours), "nothing came out");
@@ -588,8 +686,23 @@ static const struct {
     {"quantity =", "quality =", ":25: unknown key check printed.quality; the nearest known one is check printed.qua"},
     {"train.steps = 12", "train.step = 12", ":6: unknown key set.train.step; the nearest known one is set.train.st"},
     {"[check shown]", "[chek shown]", ":32: [chek shown]: unknown section; the nearest known one is [check NAME]"},
-    {"[check shown]", "[check]", ":32: [check]: expected [check NAME], NAME of letters"},
-    {"[check shown]", "[check a/b]", ":32: [check a/b]: expected [check NAME], NAME of letters"},
+    {"[check shown]", "[cell]", ":32: [cell]: expected [cell NAME] or [cell NAME ci|short|full], NAME of letters"},
+    {"[check shown]", "[check a/b]", ":32: [check a/b]: expected [check NAME] or [check NAME ci|short|full], NAME of"},
+    {"[check shown]", "[check shown night]", ":32: [check shown night]: expected [check NAME] or [check NAME ci|"},
+    {"[check shown]", "[check later ci]", ":32: [check later ci]: expected a section [check later] above it"},
+    {"[check shown]", "[check ci]", ":32: [check ci]: expected a section [check] above it"},
+    {"number = mse", "number = mse mse", ":18: check below.number = mse mse: expected +, -, * or / between blanks, or"},
+    {"number = mse", "number = log(mse)", ":18: check below.number = log(mse): expected ln(NUMBER) or least(NUMBER, "},
+    {"number = mse", "number = ln(mse", ":18: check below.number = ln(mse: expected a ) at"},
+    {"number = mse", "number = mse -", ":18: check below.number = mse -: expected +, -, * or / between"},
+    {"number = mse", "number = mse - n-9: mse", ":18: check below.number = mse - n-9: mse: expected a cell's name be"},
+    {"number = mse", "number = wide: accuracy", ":18: check below.number = wide: accuracy: expected another number: "},
+    {"note = by eye", "note = by {mze}", ":31: check printed.note = by {mze}: expected NUMBER or PREDICTOR.NUMBER; "},
+    {"note = by eye", "seeds = all", ":31: check printed.seeds = all: expected one of mean|each|first"},
+    {"what = four inputs", "settings = four", ":13: cell wide.settings = four: expected names of sections [settings"},
+    {"[cell wide]", "[cells]\nsettings = wide\nby = deep\n[cell wide]",
+     ":12: cells.settings = wide: expected names of sections [settings"},
+    {"seeds = 2", "seeded = train.sead", ":4: study.seeded = train.sead: expected keys of recipes"},
     {"[set full]", "[set fast]", ":7: [set fast]: unknown section; the nearest known one is [set ci|short|full]"},
     {"n-5\nscales = full", "n-4", ":15: cell last.begins_with = n-4: expected a cell above it with as many seeds; the"},
     {"n-5\nscales = full", "wide\nmodel.layers = 2",
@@ -665,6 +778,7 @@ int main(void) {
                    sizeof of_recall / sizeof *of_recall, recall);
     check_positions(&tap, scratch_path(&scratch, "recall.ini"));
     check_planted(&tap, &scratch);
+    check_pairs(&tap, &scratch);
     check_grid(&tap, &scratch);
     check_run(&tap, &scratch);
     check_evaluations(&tap, &scratch);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "papers/catalogue.h"
 #include "papers/study_list.h"
 
 enum {
@@ -224,14 +225,17 @@ static bool is_asked(const char *name, int count, char **names) {
 
 int main(int count, char **arguments) {
     static listing both[PLANTINGS];
-    size_t studies;
-    const icl_reproduction *const *table = icl_reproductions(&studies);
+    icl_catalogue all = {0};
     icl_error error = {0};
+    icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < studies; i++)
-        if (is_asked(table[i]->name, count, arguments) && list_study(table[i], both, &error) != ICL_OK) {
-            fprintf(stderr, "%s: %s\n", table[i]->name, error.message);
-            return 1;
-        }
-    return 0;
+    ICL_TRY(icl_catalogue_open(&all, &error));
+    for (size_t i = 0; i < all.count; i++)
+        if (is_asked(all.rows[i].reproduction->name, count, arguments))
+            ICL_TRY(list_study(all.rows[i].reproduction, both, &error));
+done:
+    icl_catalogue_close(&all);
+    if (status != ICL_OK)
+        fprintf(stderr, "%s: %s\n", both->study ? both->study : "targets", error.message);
+    return status != ICL_OK;
 }

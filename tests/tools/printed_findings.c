@@ -2,7 +2,8 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "papers/reproduce.h"
+#include "papers/catalogue.h"
+#include "papers/papers.h"
 #include "probe/inspect.h"
 #include "read_back.h"
 
@@ -88,8 +89,7 @@ icl_status __wrap_icl_reproduce(const icl_reproduction *reproduction, /* NOLINT 
 }
 
 static const char *gd_construction_claim(void) {
-    const icl_reproduction *reproduction = NULL;
-    return icl_reproduction_find("gd-construction", &reproduction, NULL) == ICL_OK ? reproduction->claim : "";
+    return icl_gd_construction.claim;
 }
 
 static void test_rows(tap_run *tap) {
@@ -184,31 +184,33 @@ static void name_default_scale(char name[16]) {
 
 /* Compares lines of --list and of its JSON with the table of reproductions. */
 static void test_list(tap_run *tap) {
-    size_t count;
-    const icl_reproduction *const *table = icl_reproductions(&count);
+    icl_catalogue all = {0};
     static char list[65536];
 
+    tap_need(icl_catalogue_open(&all, tap_error()));
     run(&command_reproduce, "--list");
     memcpy(list, text, sizeof text);
     run(&command_reproduce, "--list|--json");
     const char *line = text;
     for (size_t i = 0; i < 4; i++, line += strcspn(line, "\n") + 1) {
         char start[64];
-        snprintf(start, sizeof start, "  %s ", table[i]->name);
-        const char *const *cost = table[i]->cost, *row = line_of(list, start);
+        const icl_reproduction *reproduction = all.rows[i].reproduction;
+        snprintf(start, sizeof start, "  %s ", reproduction->name);
+        const char *const *cost = reproduction->cost, *row = line_of(list, start);
         const char *const full = cost[ICL_SCALE_FULL] ? cost[ICL_SCALE_FULL] : "";
         const expected_cell cells[] = {
             {"ci", 0, cost[ICL_SCALE_CI]}, {"short", 0, cost[ICL_SCALE_SHORT]}, {"full", 0, *full ? full : "-"}};
-        const expected_field fields[] = {{"name", 0, table[i]->name},
-                                         {"paper", 0, icl_reproduction_paper(i)},
-                                         {"source", 0, table[i]->source},
-                                         {"about", 0, table[i]->about},
+        const expected_field fields[] = {{"name", 0, reproduction->name},
+                                         {"paper", 0, all.rows[i].paper},
+                                         {"source", 0, reproduction->source},
+                                         {"about", 0, reproduction->about},
                                          {"cost_ci", 0, cost[ICL_SCALE_CI]},
                                          {"cost_short", 0, cost[ICL_SCALE_SHORT]},
                                          {"cost_full", 0, full}};
         check_cells(tap, list, row, cells, COUNT(cells));
         check_json(tap, line, fields, COUNT(fields));
     }
+    icl_catalogue_close(&all);
 }
 
 /* JSON lists the trainings of a reproduction with the same words as the plain lines. */

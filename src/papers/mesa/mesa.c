@@ -1,26 +1,14 @@
 /*
- * Layers of linear attention and mesa layers on a dynamical system: von Oswald and others 2023, "Uncovering
- * mesa-optimization algorithms in Transformers" (arXiv 2309.05858). Tokens are (0, s_t, s_t, s_(t-1)) of a fully
- * observed system with n = 10, T = 50 and noise .1. The paper shows only curves: targets are losses of reference
- * predictors on the same sequences, in the paper's form, half the mean squared error.
+ * Stacks of layers of linear attention on a dynamical system: von Oswald and others 2023, "Uncovering mesa-optimization
+ * algorithms in Transformers" (arXiv 2309.05858), proposition 2 and section 4.1; tools/studies/mesa-linear.ini and
+ * mesa-layer.ini have one layer, and reference predictors beside another simulation.
  *
- * mesa-linear (proposition 1 and section 4.1): one trained layer, of two heads with keys of 20 numbers, is one step of
- * gradient descent. Attention adds up what it has seen, so that the same step length applies at all positions, as in
- * `gd`, and not one divided by their number.
- *
- * mesa-layer (section 3, with the layer of their successor, 2506.05233, which solves by conjugate gradients): a trained
- * mesa layer, of one head with keys of n numbers, is ridge regression at every position. The ridge, what is forgotten
- * and how strongly each token is written are learned. The target is the best of four ridge regressions. At scale full
- * there is also the paper's hybrid: softmax attention that must find the previous observation, then a mesa layer, on
- * tokens that hold only s_t. Its loss must be below that of one step of gradient descent; the paper's curve lies near
- * ridge regression.
- *
- * mesa-depth (proposition 2 and section 4.1): deeper stacks of linear attention go on from one step, with activations
- * cut to 4 as in the paper: without it the stack is a polynomial of degree 3^L in the observations, which few sequences
- * decide. The study judges that each further layer lowers the loss, and that all losses are below that of one step.
- * (One layer is, too, unlike that of mesa-linear: the cut bounds what a long step does at late positions, so that all
- * positions get a longer one.) They are compared with K steps of gradient descent in context with Chebyshev's step
- * lengths, which the paper finds in trained nets.
+ * Deeper stacks go on from one step of gradient descent, with activations cut to 4 as in the paper: without it the
+ * stack is a polynomial of degree 3^L in the observations, which few sequences decide. The study judges that each
+ * further layer lowers the loss, and that all losses are below that of one step. (One layer is, too, unlike that of
+ * mesa-linear: the cut bounds what a long step does at late positions, so that all positions get a longer one.) They
+ * are compared with K steps of gradient descent in context with Chebyshev's step lengths, which the paper finds in
+ * trained nets.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -33,31 +21,14 @@
 
 typedef struct budget {
     size_t steps, sequences, seeds;
-    double tolerance; /* relative */
 } budget;
 
 /* ---- A trained stack beside reference predictors ---- */
 
-enum { MODEL = 0, ZERO, GD, GD_MEAN, RIDGE, RIDGE_POINT_ONE, RIDGE_END = RIDGE + 4, FLOOR = RIDGE_END, PREDICTORS };
+enum { MODEL = 0, ZERO, GD, GD_MEAN, RIDGE, RIDGE_POINT_ONE, FLOOR = RIDGE + 4, PREDICTORS };
 
-/* Losses of the predictors by another simulation, of OTHER_SEQUENCES sequences, and exact ones: predicting 0 has the
- * closed form n (1 + p^2 (T + 1) / 2) / 2, and a predictor that knows W has n p^2 / 2. */
-static const struct {
-    const char *name, *what, *source;
-    double loss;
-    bool is_exact;
-} predictors[PREDICTORS] = {
-    {"model", NULL, NULL, 0, false},
-    {"zero", "the prediction 0", "closed form", 6.275, true},
-    {"gd", "one step, raw sum", "simulation of 3,000 sequences", 3.526, false},
-    {"gd-mean", "one step, mean over the pairs", "simulation of 3,000 sequences", 3.126, false},
-    {"ridge:0.001", "ridge .001", "simulation of 3,000 sequences", .675, false},
-    {"ridge:0.1", "ridge .1", "simulation of 3,000 sequences", .655, false},
-    {"ridge:1", "ridge 1", "simulation of 3,000 sequences", .702, false},
-    {"ridge:10", "ridge 10", "simulation of 3,000 sequences", 1.276, false},
-    {"floor", "who knows W", "closed form", .05, true},
-};
-#define OTHER_SEQUENCES 3000.0
+static const char *const predictors[PREDICTORS] = {"model",     "zero",    "gd",       "gd-mean", "ridge:0.001",
+                                                   "ridge:0.1", "ridge:1", "ridge:10", "floor"};
 
 /* Numbers: half losses of the predictors, and their losses at every position; for steps of gradient descent, the half
  * loss in place of the model's, and the interval that the steps are made for. */
@@ -89,7 +60,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
     ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     for (size_t i = 0; i < PREDICTORS; i++) {
-        const icl_score *score = icl_reproduce_score(evaluation, predictors[i].name);
+        const icl_score *score = icl_reproduce_score(evaluation, predictors[i]);
         if (!score)
             continue;
         numbers[i] = (icl_number){.5 * score->mse, .5 * score->se};
@@ -97,18 +68,6 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
             numbers[BY_POSITION + i * POSITIONS + score->positions[t].position].value = .5 * score->positions[t].loss;
     }
     return ICL_OK;
-}
-
-/* Judges the reference predictors against the other simulation, and against closed forms. */
-static void judge_references(icl_study *study, const icl_study_cell *cell, size_t sequences) {
-    for (size_t i = ZERO; i < PREDICTORS; i++) {
-        const double own = cell->numbers[i].standard_error;
-        const double ratio = predictors[i].is_exact ? 0 : (double)sequences / OTHER_SEQUENCES;
-        ICL_JUDGE(study, .what = predictors[i].what, .quantity = "half squared error", ICL_OURS(cell->numbers[i]),
-                  .target = predictors[i].loss, .tolerance = 3 * own * sqrt(1 + ratio), .evidence = ICL_COMPUTED,
-                  .source = predictors[i].source,
-                  .note = predictors[i].is_exact ? NULL : "within three standard errors of both");
-    }
 }
 
 /* Draws half losses by position of the model, called `ours`, and of reference predictors. */
@@ -122,112 +81,11 @@ static void draw_positions(icl_study *study, const icl_study_cell *cell, const c
     for (size_t t = 0; t < POSITIONS; t++)
         seen[t] = (double)(t + 1);
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-        icl_study_plot_numbers(study, &curves, i == 0 ? ours : predictors[shown[i]].name,
+        icl_study_plot_numbers(study, &curves, i == 0 ? ours : predictors[shown[i]],
                                i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE, seen, positions_of(cell, shown[i]),
                                POSITIONS);
     icl_study_draw(study, &curves);
 }
-
-/* ---- One layer is one step ---- */
-
-static const budget linear_budgets[ICL_SCALES] = {{500, 2048, 1, .1}, {2500, 20000, 1, .03}, {20000, 50000, 5, .03}};
-
-static void plan_linear(icl_study *study) {
-    for (size_t i = 0; i < linear_budgets[study->scale].seeds; i++)
-        add_seed(study, &(icl_study_cell){.name = ICL_PHRASE("linear-%zu", i + 1)}, "linear",
-                 &linear_budgets[study->scale], i);
-}
-
-static void judge_linear(icl_study *study, const icl_study_cell *cell) {
-    const budget *with = &linear_budgets[study->scale];
-    const icl_number *numbers = cell->numbers;
-
-    if (is_first_seed(cell))
-        judge_references(study, cell, with->sequences);
-    ICL_JUDGE(study, .what = ICL_PHRASE("trained layer, seed %" PRIu32, cell->seed), .quantity = "half squared error",
-              ICL_OURS(numbers[MODEL]), .target = numbers[GD].value, .tolerance = with->tolerance * numbers[GD].value,
-              .evidence = ICL_COMPUTED, .source = "one step on the same sequences",
-              .note = ICL_PHRASE("one step %.4f, with the mean over the pairs %.4f, ridge .1 %.4f", numbers[GD].value,
-                                 numbers[GD_MEAN].value, numbers[RIDGE_POINT_ONE].value));
-    if (is_first_seed(cell))
-        draw_positions(study, cell, "mesa-linear", "One layer of linear attention beside one step of gradient descent",
-                       "trained layer");
-}
-
-const icl_reproduction icl_mesa_linear = ICL_STUDY(
-        .name = "mesa-linear", .source = "arXiv 2309.05858, proposition 1",
-        .about = "a trained layer of linear attention on a dynamical system beside one step of gradient descent",
-        .claim =
-            "One trained layer of linear attention predicts a dynamical system as one step of gradient descent does.",
-        .cost = {"2 s", "15 s", "10 min"}, .numbers = NUMBERS, .plan = plan_linear, .measure = measure,
-        .judge = judge_linear);
-
-/* ---- A mesa layer is ridge regression ---- */
-
-#define LAYER                                                                                                          \
-    "model.mixer=mesa model.heads=1 model.key_width=10 model.value_width=10 model.normalize_keys=none "                \
-    "model.iterations=15"
-#define HYBRID                                                                                                         \
-    "task.constructed=false model.mixer=softmax,mesa model.layers=2 model.heads=4 model.width=80 model.key_width=20 "  \
-    "model.value_width=20 model.positions=learned model.norm=rms model.normalize_keys=unit train.batch=256"
-
-enum { MESA = 0, SOFTMAX_AND_MESA, STACKS };
-
-static const struct {
-    const char *name, *settings, *title;
-    budget budgets[ICL_SCALES];
-} stacks[STACKS] = {
-    {"mesa-layer",
-     LAYER,
-     "A mesa layer beside ridge regression",
-     {{250, 2048, 1, .25}, {1500, 20000, 1, .05}, {10000, 50000, 5, .05}}},
-    {"hybrid", HYBRID, "Softmax attention and a mesa layer beside ridge regression", {{0}, {0}, {20000, 50000, 5, 0}}},
-};
-
-static void plan_layer(icl_study *study) {
-    for (size_t i = 0; i < STACKS; i++)
-        for (size_t k = 0; k < stacks[i].budgets[study->scale].seeds; k++)
-            add_seed(
-                study,
-                &(icl_study_cell){.name = ICL_PHRASE("%s, seed %" PRIu32, stacks[i].name, icl_study_seed(study, k)),
-                                  .group = stacks[i].name,
-                                  .settings = {stacks[i].settings},
-                                  .at = {i}},
-                stacks[i].name, &stacks[i].budgets[study->scale], k);
-}
-
-static size_t best_ridge(const icl_number *numbers) {
-    size_t best = RIDGE;
-    for (size_t i = RIDGE; i < RIDGE_END; i++)
-        if (numbers[i].value < numbers[best].value)
-            best = i;
-    return best;
-}
-
-static void judge_layer(icl_study *study, const icl_study_cell *cell) {
-    const size_t stack = cell->at[0];
-    const budget *with = &stacks[stack].budgets[study->scale];
-    const size_t target = stack == MESA ? best_ridge(cell->numbers) : GD;
-    const icl_number *ours = positions_of(cell, MODEL), *theirs = positions_of(cell, target);
-
-    if (stack == MESA && is_first_seed(cell))
-        judge_references(study, cell, with->sequences);
-    ICL_JUDGE(study, .quantity = "half squared error", ICL_OURS(cell->numbers[MODEL]),
-              .target = cell->numbers[target].value, .tolerance = with->tolerance * cell->numbers[target].value,
-              .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "on the same sequences",
-              .note = ICL_PHRASE("%s; after 10, 20, 50 observations %.3f, %.3f, %.3f against %.3f, %.3f, %.3f",
-                                 predictors[target].name, ours[9].value, ours[19].value, ours[49].value,
-                                 theirs[9].value, theirs[19].value, theirs[49].value));
-    if (is_first_seed(cell))
-        draw_positions(study, cell, cell->group, stacks[stack].title, "trained");
-}
-
-const icl_reproduction icl_mesa_layer =
-    ICL_STUDY(.name = "mesa-layer", .source = "arXiv 2309.05858, section 3",
-              .about = "a trained mesa layer on a dynamical system beside ridge regression by position",
-              .claim = "A trained mesa layer predicts a dynamical system as ridge regression does.",
-              .cost = {"2 s", "15 s", "5 h"}, .numbers = NUMBERS, .plan = plan_layer, .measure = measure,
-              .judge = judge_layer);
 
 /* ---- Chebyshev's steps: predictions ---- */
 
@@ -383,7 +241,7 @@ static icl_status measure_descent(const icl_study *study, const icl_study_cell *
 static const struct {
     size_t layers;
     budget training;
-} depth_budgets[ICL_SCALES] = {{2, {300, 2048, 1, 0}}, {6, {1500, 10000, 1, 0}}, {6, {15000, 50000, 5, 0}}};
+} depth_budgets[ICL_SCALES] = {{2, {300, 2048, 1}}, {6, {1500, 10000, 1}}, {6, {15000, 50000, 5}}};
 
 static void plan_depth(icl_study *study) {
     const size_t most = depth_budgets[study->scale].layers;
@@ -413,7 +271,7 @@ static const icl_study_check_row descent_checks[] = {
             .note = "for eigenvalues from {} to {}", .beside = {LEAST, LARGEST}),
 };
 
-/* mesa-linear judges one layer; here it is only the mark for two layers. */
+/* mesa-linear.ini judges one layer; here it is only the mark for two layers. */
 static void judge_depth(icl_study *study, const icl_study_cell *cell) {
     const size_t layers = cell->at[0];
 

@@ -60,17 +60,15 @@ static const char *origin_of(const icl_recipe *file, const char *section, const 
 }
 
 icl_status icl_grid_set(const icl_recipe *file, const char *section, icl_recipe *recipe, icl_error *error) {
-    char name[ICL_AXIS_NAME];
-    size_t count;
-    const icl_recipe_key *table = icl_recipe_keys(recipe, &count);
+    char part[ICL_AXIS_NAME];
 
-    for (size_t i = 0; i < count; i++) {
-        const icl_recipe_key *known = &table[i];
-        snprintf(name, sizeof name, "%s.%s", known->section, known->name);
-        const char *origin = origin_of(file, section, name);
-        if (origin)
-            ICL_CHECK(icl_recipe_set(recipe, known->section, known->name, icl_recipe_text(file, section, name), origin,
-                                     error));
+    for (size_t i = 0; i < file->key_count; i++) {
+        const icl_recipe_key *key = &file->keys[i];
+        const char *dot = strchr(key->name, '.');
+        if (!dot || strcmp(key->section, section) != 0 || strcmp(file->values[i].origin, "default") == 0)
+            continue;
+        snprintf(part, sizeof part, "%.*s", (int)(dot - key->name), key->name);
+        ICL_CHECK(icl_recipe_set(recipe, part, dot + 1, file->values[i].text, file->values[i].origin, error));
     }
     return ICL_OK;
 }
