@@ -1,7 +1,8 @@
 /* The loss curve of a training whose products take bfloat16 agrees with float's within its noise: both see the same
  * data and starts, so that a seed gives a pair of curves. At each piece of the curve the mean of the pairs' differences
- * is within STANDARD_ERRORS of its own standard errors of 0, and the differences spread less than float's curves do
- * among the seeds, so that the standard error is no excuse. Arguments: the device. */
+ * is within STANDARD_ERRORS of its own standard errors of 0. In the first half, before small differences have grown as
+ * they do in any training, they spread half as much as float's curves do among the seeds at most, so that the standard
+ * error is no excuse. Arguments: the device. */
 #include "fixture.h"
 #include "numeric/statistics.h"
 
@@ -79,7 +80,8 @@ static void compare(tap_run *tap, const curve *in_float, const curve *in_bf16, i
     tap_ok(tap, is_other, "steps %d to %d: bfloat16 computes otherwise", first, last);
     tap_ok(tap, fabs(mean) <= STANDARD_ERRORS * error, "its loss differs by %.2g from %.3g, %.2f standard errors", mean,
            icl_mean(losses, SEEDS), mean / error);
-    tap_ok(tap, error < noise, "which are %.2g, and %.2g for float's own losses", error, noise);
+    tap_ok(tap, error < noise / 2 || 2 * piece >= PIECES, "which are %.2g, and %.2g for float's own losses", error,
+           noise);
 }
 
 int main(int argc, char **argv) {

@@ -235,8 +235,8 @@ ALWAYS_INLINE void multiply_groups(const HOST(bf16_block) * x, size_t first, rea
         multiply_tiles(x, first, sums, sums_panel, groups, 1);
 }
 
-/* Sums that do not lie in whole tiles without gaps pass through a square: a tile is stored as a whole, and the rows of a
- * matrix, which often lie multiples of a page apart, compete for the same places in the first cache. */
+/* Sums that do not lie in whole tiles without gaps pass through a square: a tile is stored as a whole, and the rows of
+ * a matrix, which often lie multiples of a page apart, compete for the same places in the first cache. */
 static void multiply(const HOST(bf16_block) * x) {
     real square[ICL_BF16_PANELS * ICL_BF16_ROWS * LANES];
 
