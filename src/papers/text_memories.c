@@ -251,7 +251,8 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
     ICL_JUDGE(study, .quantity = "bits per byte, the last eighth of a window less the first",
               .ours =
                   icl_over_seeds(study, cell, EIGHTHS + PLACES - 1).value - icl_over_seeds(study, cell, EIGHTHS).value,
-              .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "more stands before them");
+              .criterion = ICL_AT_MOST, .evidence = study->scale > ICL_SCALE_CI ? ICL_INFERRED : ICL_EVIDENCE_NONE,
+              .source = "more stands before them");        /* too little is learned at scale ci */
     if (!first || isnan(first->numbers[PARAMETERS].value)) /* --only left it out */
         return;
     ICL_JUDGE(study, .quantity = "parameters", .ours = numbers[PARAMETERS].value,

@@ -418,7 +418,6 @@ enum {
     SPIKES = 0,
     SPIKES_LOW,
     SPIKES_HIGH,
-    STUDIED,
     KINDS,
     KIND_EARLIER = KINDS + ICL_SPIKE_KINDS,
     ELSEWHERE, /* the median loss of a spike's batch at the other parameters, over what is usual there */
@@ -550,7 +549,6 @@ static double share_beyond(const double *reaches, size_t count) {
 static void write_parts(parts *all, icl_number *numbers) {
     const double count = (double)all->count; /* without spikes all of theirs are NaN */
 
-    numbers[STUDIED].value = count;
     for (int kind = 0; kind < ICL_SPIKE_KINDS; kind++)
         numbers[KINDS + kind].value = (double)all->kinds[kind] / count;
     numbers[KIND_EARLIER].value = (double)all->earlier / count;
@@ -692,7 +690,7 @@ static void judge(icl_study *study, const icl_study_cell *point) {
               .note = ICL_PHRASE("in %zu steps; above 3 times the median %.4g, 100 times %.4g; diverged %.2g",
                                  budgets[study->scale].steps, of_point(study, point, SPIKES_LOW).value,
                                  of_point(study, point, SPIKES_HIGH).value, of_point(study, point, DIVERGED).value));
-    if (is_deep || of_point(study, point, STUDIED).value > 0)
+    if (point->at[0] > 0) /* two layers have no spikes */
         judge_kinds(study, point, is_deep);
     ICL_JUDGE(study, .quantity = "curvature over the edge of stability, times 2",
               ICL_OURS(of_point(study, point, USUAL_EDGE)),
