@@ -220,9 +220,10 @@ icl_status icl_study_positions(const icl_study_file *file, icl_scale scale, cons
     const bool is_figure = icl_study_name_in(section, "figure") != NULL;
     const char *text = is_figure ? icl_study_text(file, scale, section, "positions") : "";
     icl_error reason = {0};
+    const icl_status status = text[0] == '\0' ? ICL_OK : icl_list_parse(text, positions, &reason);
 
-    if (text[0] == '\0' || icl_list_parse(text, positions, &reason) == ICL_OK)
-        return ICL_OK;
+    if (status != ICL_ERROR_INPUT)
+        return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", reason.message);
     return icl_recipe_reject(file->values, icl_study_place(file, scale, section, "positions"), "positions", error, "%s",
                              reason.message);
 }

@@ -232,8 +232,11 @@ static icl_status check_number(void *user, const char *other, const char *name, 
         ICL_TRY(
             reject(cell, error,
                    ICL_PHRASE("an evaluation of a model of %zu parameters; that one has %zu", cell->parameters, size)));
-    if (icl_study_numbers_check(&file->numbers, number, task, changed ? changed : cell->recipe, &reason) != ICL_OK)
+    status = icl_study_numbers_check(&file->numbers, number, task, changed ? changed : cell->recipe, &reason);
+    if (status == ICL_ERROR_INPUT)
         status = reject(cell, error, reason.message);
+    else if (status != ICL_OK)
+        status = icl_fail(error, status, "%s", reason.message);
 done:
     icl_task_destroy(&task);
     icl_recipe_destroy(&changed);
