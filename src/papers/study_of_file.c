@@ -618,7 +618,9 @@ static icl_status plan_all(planning *all, icl_error *error) {
     for (size_t i = 0; i < file->count; i++)
         if (icl_study_name_in(file->sections[i].name, "cell"))
             ICL_CHECK(plan_named(all, &file->sections[i], error));
-    if (study->count == 0 && !icl_study_has_failed(study))
+    if (icl_study_has_failed(study)) /* it keeps the error, and cells are missing */
+        return ICL_OK;
+    if (study->count == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s: no cell at scale %s: expected a line such as task.n = 10, 20 in a section [grid], or a "
                         "section [cell NAME]",
