@@ -18,8 +18,7 @@ part() { # NAME
         perturbed 1 base --no-suite tools --no-suite reproduce ;;
     subproject) # another project builds from the archive of meson dist what it has as a subproject
         tap tests/install/subproject.sh "$work/default" "$root" "$work/parent" ;;
-    no-opencl) # the suite by clang, with sanitizers, without OpenCL and reproductions; fuzzing
-        allow=$no_device suite --setup sanitized --no-suite reproduce ;;
+    no-opencl) allow=$no_device suite --setup sanitized ;; # the suite by clang, with sanitizers, no OpenCL; fuzzing
     tidy) # no warning of clang; clang-tidy over every C file, without its analyzer
         tap tests/house/tidy.sh "$work/default" '-checks=-clang-analyzer-*'
         tap tests/house/clang_warnings.py "$work/default" ;;
