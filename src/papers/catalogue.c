@@ -110,8 +110,8 @@ static icl_status add_file(icl_catalogue *catalogue, const char *path, icl_error
     struct icl_study_file *file = NULL;
     const char *paper;
 
-    ICL_CHECK(icl_grow(&catalogue->files, catalogue->file_count, &catalogue->file_capacity, sizeof *catalogue->files,
-                       "studies", error));
+    ICL_CHECK(icl_grow(&catalogue->files, catalogue->file_count, &catalogue->file_capacity,
+                       sizeof(struct icl_study_file *), "studies", error));
     ICL_CHECK(icl_study_file_load(path, &paper, &file, error));
     catalogue->files[catalogue->file_count++] = file;
     return add_row(catalogue, icl_study_file_reproduction(file), paper, error);

@@ -158,9 +158,10 @@ static size_t length_before_star(const char *predictor) {
 
 static bool is_listed(const icl_task *task, const char *list, const char *predictor) {
     const size_t length = length_before_star(predictor);
-    const char *any = ICL_PHRASE("%.*s", length == SIZE_MAX ? 0 : (int)length, predictor);
 
-    return length == SIZE_MAX ? icl_reference_is_listed(task, list, predictor) : strstr(list, any) != NULL;
+    if (length == SIZE_MAX)
+        return icl_reference_is_listed(task, list, predictor);
+    return strstr(list, ICL_PHRASE("%.*s", (int)length, predictor)) != NULL;
 }
 
 static const icl_score *find_score(const icl_evaluation *evaluation, const char *predictor) {

@@ -301,9 +301,10 @@ static void spread_points(const autoregression *series, order_table *laws) {
         ratio = pow(1 + ratio, 1 / (double)series->lags);
     for (size_t i = 0; i < POINTS; i++) {
         double reflections[MOST_LAGS], power = 1;
-        for (size_t k = 0; k < series->lags; k++, power /= ratio) {
+        for (size_t k = 0; k < series->lags; k++) {
             const double place = k == 0 ? ((double)i + 0.5) / POINTS : ((double)i + 0.5) * power;
             reflections[k] = series->largest_reflection * (2 * (place - floor(place)) - 1);
+            power /= ratio;
         }
         make_orders(reflections, series->lags, &laws[i]);
     }
