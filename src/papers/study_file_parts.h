@@ -91,7 +91,7 @@ bool icl_study_tolerance_read(const char *text, icl_study_tolerance *tolerance);
 
 /* ---- A file ---- */
 
-/* What is judged of a point's seeds: their mean, each, or the first. */
+/* A check judges the mean of a point's seeds, each of them, or the first. */
 typedef enum icl_study_seeds { ICL_STUDY_MEAN = 0, ICL_STUDY_EACH, ICL_STUDY_FIRST } icl_study_seeds;
 
 typedef struct icl_study_section {

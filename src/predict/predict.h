@@ -61,8 +61,7 @@ icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t cou
  * So nothing that came later is learned, neither from targets nor from features.
  */
 
-/* What a fold holds out of `count` rows in an order, items [first, end), and that it learns from items [0, known)
- * without these. */
+/* A fold of `count` rows in an order holds items [first, end) out, and learns from items [0, known) without these. */
 typedef struct icl_fold {
     size_t first, end, known;
 } icl_fold;

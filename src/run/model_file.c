@@ -149,7 +149,7 @@ static icl_status read_shape_metadata(const icl_safetensors *file, const char *p
 
 /* ---- Writing ---- */
 
-/* For names such as "model.parameterization". */
+/* Names such as "model.parameterization" fit in. */
 #define NAME_CAPACITY 64
 
 /* The entries of a file beside the recipe's keys: the kind of file, its layout, the families that a program brought,

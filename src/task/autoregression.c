@@ -215,7 +215,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
 /* ---- Reference predictors ---- */
 
 /*
- * What is predicted of x_(t+1) by who saw x_0 … x_t:
+ * A predictor that saw x_0 … x_t predicts of x_(t+1):
  *
  *     zero            0
  *     last            x_t

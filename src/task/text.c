@@ -732,6 +732,13 @@ static const text_settings counted[] = {{COUNTED, 0, 0}, {COUNTED, 1, 0}, {COUNT
 static const text_settings learned[] = {{LEARNED, 0, 0}, {LEARNED, 1, 1}, {LEARNED, 2, 2}, {LEARNED, 3, 3}};
 static const text_settings weighted = {WEIGHTED, ICL_MOST_ORDER, LEARNERS - 1};
 
+/* A row of the n-grams of this order, which are counted in the training part. */
+#define COUNTED(NAME, ORDER)                                                                                           \
+    {                                                                                                                  \
+        .name = NAME, .settings = &counted[ORDER], .predict = predict, .describe = describe_counts,                    \
+        .bytes = bytes_of_counts                                                                                       \
+    }
+
 /* Lists the reference predictors: uniform; bytes and ngram:1 … ngram:6, the interpolated n-grams of the training part,
  * of order 0 to 6; context:0 … context:3, those that know nothing but the bytes before in the window, or in the whole
  * part that the final table reads where the state is carried; ctw, Bayes over trees of contexts of up to ICL_MOST_ORDER
@@ -739,41 +746,13 @@ static const text_settings weighted = {WEIGHTED, ICL_MOST_ORDER, LEARNERS - 1};
 static const icl_reference_predictor *references(const icl_task *task) {
     static const icl_reference_predictor rows[] = {
         {.name = "uniform", .settings = &uniform, .predict = predict},
-        {.name = "bytes",
-         .settings = &counted[0],
-         .predict = predict,
-         .describe = describe_counts,
-         .bytes = bytes_of_counts},
-        {.name = "ngram:1",
-         .settings = &counted[1],
-         .predict = predict,
-         .describe = describe_counts,
-         .bytes = bytes_of_counts},
-        {.name = "ngram:2",
-         .settings = &counted[2],
-         .predict = predict,
-         .describe = describe_counts,
-         .bytes = bytes_of_counts},
-        {.name = "ngram:3",
-         .settings = &counted[3],
-         .predict = predict,
-         .describe = describe_counts,
-         .bytes = bytes_of_counts},
-        {.name = "ngram:4",
-         .settings = &counted[4],
-         .predict = predict,
-         .describe = describe_counts,
-         .bytes = bytes_of_counts},
-        {.name = "ngram:5",
-         .settings = &counted[5],
-         .predict = predict,
-         .describe = describe_counts,
-         .bytes = bytes_of_counts},
-        {.name = "ngram:6",
-         .settings = &counted[6],
-         .predict = predict,
-         .describe = describe_counts,
-         .bytes = bytes_of_counts},
+        COUNTED("bytes", 0),
+        COUNTED("ngram:1", 1),
+        COUNTED("ngram:2", 2),
+        COUNTED("ngram:3", 3),
+        COUNTED("ngram:4", 4),
+        COUNTED("ngram:5", 5),
+        COUNTED("ngram:6", 6),
         {.name = "context:0", .settings = &learned[0], .predict = predict},
         {.name = "context:1", .settings = &learned[1], .predict = predict},
         {.name = "context:2", .settings = &learned[2], .predict = predict},

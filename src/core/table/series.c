@@ -8,7 +8,7 @@
 
 /* ---- The layout ---- */
 
-/* What the rows of a series are made of. */
+/* A plan says what the rows of a series are made of. */
 typedef struct lag_plan {
     const icl_table *table;
     icl_time_series series;

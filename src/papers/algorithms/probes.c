@@ -1,5 +1,5 @@
 /*
- * What the residual stream of a transformer on linear functions tells, by layer: Akyurek, Schuurmans, Andreas, Ma, Zhou
+ * Probes read the residual stream of a transformer on linear functions by layer: Akyurek, Schuurmans, Andreas, Ma, Zhou
  * 2022, "What learning algorithm is in-context learning? Investigations with linear models" (arXiv 2211.15661), section
  * 5. Behind n pairs (x_i, y_i = <w, x_i>), x, w ~ N(0, I_d), n > d and without noise, probes decode
  *

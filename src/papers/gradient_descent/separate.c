@@ -58,7 +58,7 @@ static double loss_of_step(void) {
 
 /* ---- The model ---- */
 
-/* What a recipe does not say. */
+/* The model has constants that a recipe does not say. */
 typedef struct layers {
     bool copies;        /* the first layer is there */
     icl_tensor inputs;  /* [T, 1]: 1 at positions of inputs */
@@ -168,7 +168,7 @@ static void plan(icl_study *study) {
 
 /* ---- Measuring ---- */
 
-/* By moments of the training: the loss, and the copying; then the last loss, of inputs behind k pairs each. */
+/* A cell has the loss and the copying at moments of its training, then the last loss of inputs behind k pairs each. */
 enum { LOSS = 0, COPYING = MOST_MOMENTS, LAST = 2 * MOST_MOMENTS, BY_PAIRS, NUMBERS = BY_PAIRS + N + 1 };
 
 enum { WATCHED = 1024, SEEN = 256 };

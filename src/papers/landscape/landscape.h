@@ -87,7 +87,7 @@ enum { ICL_SPIKE_MEMORY = 100, ICL_SPIKE_FACTOR = 10 };
  * how many these are. */
 size_t icl_landscape_find_spikes(const double *losses, size_t count, double factor, double *usual, size_t *steps);
 
-/* What the loss of a spike comes with. */
+/* The loss of a spike comes with the parameters, the batch, both or neither. */
 typedef enum icl_spike_kind {
     ICL_SPIKE_OF_BATCH = 0,
     ICL_SPIKE_OF_PARAMETERS,
@@ -108,9 +108,9 @@ icl_status icl_landscape_reach(const icl_model *model, const float *values, cons
                                double *reach, icl_error *error);
 
 /* Computes the largest eigenvalue of W^(1/2) H W^(1/2) at `at` [N], W the diagonal of weights [N] >= 0: of W H, too.
- * By 24 steps of Lanczos's iteration (Golub and Van Loan, Matrix Computations, 4th edition, 10.1) with full
- * orthogonalisation: a lower bound, and nearly equal if the eigenvalue is apart from the next ones. Infinity if H is
- * not finite. */
+ * Its 24 steps of Lanczos's iteration (Golub and Van Loan, Matrix Computations, 4th edition, 10.1) with full
+ * orthogonalisation give a lower bound, which is nearly equal if the eigenvalue is apart from the next ones. The result
+ * is infinity if H is not finite. */
 icl_status icl_landscape_sharpness(icl_objective *objective, const double *at, const double *weights, double *largest,
                                    icl_error *error);
 

@@ -249,7 +249,8 @@ enum {
     PARTIAL_NUMBERS
 };
 
-/* What binds tokens. In the few steps of scale short attention does not learn to: it has no verdict there. */
+/* The kinds of layers that bind tokens. Attention does not learn to in the few steps of scale short: it has no verdict
+ * there. */
 enum { CONVOLUTION = 0, ATTENTION };
 
 #define PARTLY                                                                                                         \
