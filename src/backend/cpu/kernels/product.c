@@ -28,6 +28,8 @@
 #define PANEL_A       (PANEL_ROWS * ROW_TERMS)      /* elements of a panel of a, however it is laid out */
 #define FAR           64   /* terms, which take as long as it takes to fetch a line of memory */
 #define BLOCK_COLUMNS 1024 /* of b, which are packed at a time */
+#define FEW_ROWS      2    /* of a: packing b would then take longer than reading it once for each */
+#define FEW_TERMS     4    /* rows of b that few rows of a read at a time */
 
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
@@ -287,6 +289,7 @@ typedef struct panels {
     size_t a_row, a_k;
     size_t row, column, term; /* the first in use */
     size_t rows, columns, terms;
+    size_t packed; /* the first of these columns that is packed: those before it are done */
 } panels;
 
 #define LINE (64 / sizeof(real)) /* elements in a line of the caches */
@@ -314,7 +317,7 @@ static void compute_rows(const HOST(product) * p, const panels *use) {
     const bool last = use->term + use->terms == p->k;
     tile target = {.a = use->a, .a_row = use->a_row, .a_k = use->a_k, .k = use->terms};
 
-    for (size_t column = 0; column < use->columns; column += TILE_COLUMNS) {
+    for (size_t column = use->packed; column < use->columns; column += TILE_COLUMNS) {
         const size_t width = smaller(TILE_COLUMNS, use->columns - column);
         const bool whole = (HAS_PARTS || width == TILE_COLUMNS) && p->out_column == 1 && p->beta == 0;
         real *out = p->out + use->row * p->out_row + (use->column + column) * p->out_column;
@@ -351,11 +354,47 @@ static void pack_rows(const HOST(product) * p, panels *use) {
         pack_panel(from, p->a_row, p->a_k, smaller(PANEL_ROWS, p->rows - use->row), use->terms, use->panel, PANEL_ROWS);
 }
 
+/* Adds `count` terms to the sums of a row of a: sums[j] += a_i b_ij, i from 0 on. */
+ALWAYS_INLINE void add_terms(const size_t count, const real *a, size_t a_k, const real *b, size_t b_k, size_t columns,
+                             real *sums) {
+    lane left[FEW_TERMS];
+
+    UNROLL for (size_t i = 0; i < count; i++) left[i] = lane_set(a[i * a_k]);
+    for (size_t j = 0; j < columns; j += LANE_COUNT) {
+        lane sum = load_lane(sums + j);
+        UNROLL for (size_t i = 0; i < count; i++) sum = lane_fma(left[i], load_lane(b + i * b_k + j), sum);
+        memcpy(sums + j, &sum, sizeof sum);
+    }
+}
+
+/* Computes few rows in as many columns as whole vectors have, and reads the rows of b where they lie, from their first
+ * element to their last. Returns the number of columns. The sums stand in the panel of a. */
+static size_t compute_few_rows(const HOST(product) * p, const panels *use) {
+    const size_t columns = use->columns / LANE_COUNT * LANE_COUNT;
+    const bool last = use->term + use->terms == p->k;
+    const real *b = p->b + use->term * p->b_k + use->column;
+    _Static_assert(PANEL_A >= BLOCK_COLUMNS, "the sums of a row fit into the panel");
+
+    for (size_t row = 0; row < p->rows; row++) {
+        const real *a = p->a + row * p->a_row + use->term * p->a_k;
+        size_t k = 0;
+        memset(use->panel, 0, columns * sizeof *use->panel);
+        for (; k + FEW_TERMS <= use->terms; k += FEW_TERMS)
+            add_terms(FEW_TERMS, a + k * p->a_k, p->a_k, b + k * p->b_k, p->b_k, columns, use->panel);
+        for (; k < use->terms; k++)
+            add_terms(1, a + k * p->a_k, p->a_k, b + k * p->b_k, p->b_k, columns, use->panel);
+        finish_tile(p, use->panel, 1, columns, use->term > 0, last ? p->alpha : 1,
+                    p->out + row * p->out_row + use->column * p->out_column);
+    }
+    return columns;
+}
+
 /* Divides the rows as evenly as possible into tiles. */
 static void compute_block(const HOST(product) * p, panels *use) {
     const size_t count = (p->rows + TILE_ROWS - 1) / TILE_ROWS, low = p->rows / count, higher = p->rows % count;
 
-    for (size_t column = 0; column < use->columns; column += TILE_COLUMNS)
+    use->packed = p->rows <= FEW_ROWS && p->b_column == 1 ? compute_few_rows(p, use) : 0;
+    for (size_t column = use->packed; column < use->columns; column += TILE_COLUMNS)
         pack_panel(p->b + use->term * p->b_k + (use->column + column) * p->b_column, p->b_column, p->b_k,
                    smaller(TILE_COLUMNS, use->columns - column), use->terms, use->b + column * use->terms,
                    TILE_COLUMNS);
