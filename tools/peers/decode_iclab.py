@@ -1,15 +1,21 @@
-"""Decoding with a stack of delta rules by icl_decoder_step: see decode_torch.py."""
+"""Decoding by icl_decoder_step: tokens of a stack of delta rules (decode_torch.py), and bytes of the model of the recipe
+`text` (text_torch.py), each the most likely one."""
 import iclab_library
 import numpy
 import settings
 
 
 def make_run(options):
+    return make_writer(options) if options.generate else make_reader(options)
+
+
+def make_reader(options):
     """A function that decodes the tokens of `count` sequences and returns when they are done."""
     layers, heads, width, batch = settings.DECODE_MODEL
     library = iclab_library.Library(options.library_path, options.formulation)
     recipe = {"family": "sequence", "mixer": "delta", "layers": layers, "heads": heads, "width": width}
-    decoder = iclab_library.Decoder(library, recipe, settings.COORDINATES + 1, batch)
+    shape = {"inputs": settings.COORDINATES + 1, "outputs": 1}
+    decoder = iclab_library.Decoder(library, recipe, shape, batch)
     tokens = numpy.random.default_rng(1).standard_normal((options.decode, batch, settings.COORDINATES + 1))
     tokens = [library.upload(token) for token in tokens]
 
@@ -19,5 +25,29 @@ def make_run(options):
             for token in tokens:
                 decoder.step(token)
             library.synchronize()
+
+    return run
+
+
+def make_writer(options):
+    """A function that writes `count` texts of options.generate bytes and returns when they are done."""
+    layers, heads, width, _, _ = settings.TEXT_MODEL
+    library = iclab_library.Library(options.library_path, options.formulation)
+    recipe = {
+        "family": "sequence", "mixer": "gated-delta", "layers": layers, "heads": heads, "width": width,
+        "convolution": settings.TEXT_CONVOLUTION, "norm": "rms", "feed_forward": "swiglu",
+        "feed_forward_factor": settings.TEXT_FACTOR,
+    }
+    shape = {"outputs": settings.BYTES, "symbols": settings.BYTES}
+    decoder = iclab_library.Decoder(library, recipe, shape, 1)
+    symbols = [library.upload(numpy.array([byte])) for byte in range(settings.BYTES)]
+
+    def run(count):
+        for _ in range(count):
+            decoder.reset()
+            byte = 0
+            for _ in range(options.generate):
+                decoder.step(symbols[byte])
+                byte = int(library.download(decoder.outputs).argmax())
 
     return run

@@ -160,13 +160,13 @@ class Recurrence:
 
 
 class Decoder:
-    """icl_decoder of a new model, recipe by key of its section, for sequences of one output at each position."""
+    """icl_decoder of a new model, recipe by key of its section, for a shape of task by its members."""
 
-    def __init__(self, library, recipe, inputs, batch):
+    def __init__(self, library, recipe, shape, batch):
         self.library, self.decoder = library, ctypes.c_void_p()
-        shape = library.struct("icl_task_shape", positions=1, inputs=inputs, outputs=1, scored=1)
+        shape = library.struct("icl_task_shape", positions=1, scored=1, **shape)
         model, values = library.make_model(recipe, shape)
-        self.parameters, self.outputs = library.upload(values), library.make((batch, 1))
+        self.parameters, self.outputs = library.upload(values), library.make((batch, shape.outputs))
         library.call(
             "icl_decoder_create", model, library.backend, self.parameters, batch, ctypes.byref(self.decoder)
         )

@@ -22,6 +22,7 @@ DECODE_MODEL = (3, 2, 64, 1)  # layers, heads, width, sequences at once
 # The recipe `text`: layers, heads, width, tokens, batch; the convolution, and the feed-forward part over the width.
 TEXT_MODEL = (4, 4, 128, 256, 16)
 TEXT_CONVOLUTION, TEXT_FACTOR = 4, 3
+BYTES = 256
 TEXT_MIXERS = {"gated-delta": ("chunk16", "chunk32"), "softmax": ("fused", "plain")}
 
 

@@ -1,4 +1,5 @@
-"""The training step of a language model of bytes in PyTorch: what the recipe `text` trains, with AdamW.
+"""A language model of bytes in PyTorch: a training step of what the recipe `text` trains, with AdamW; and the bytes
+that it writes, one after the other, each the most likely one.
 
     chunk16, chunk32   gated delta rules by chunks (recurrence_torch.py): short convolutions with SiLU before queries,
                        keys and values, queries and keys of length 1, an RMS norm of each head's output
@@ -6,7 +7,8 @@
     plain              softmax(q k^T / sqrt(m) + mask) v
 
 Around them: RMS norms before each part, a SwiGLU, the norm of the whole gradient cut to 1. A step draws fresh windows
-of the text, from memory here, from the file in iclab.
+of the text, from memory here, from the file in iclab. Writing keeps the last inputs of the convolutions and the states
+of the rules, so that a byte costs the same wherever it stands.
 """
 import pathlib
 
@@ -16,8 +18,6 @@ import torch
 from decoder_torch import ATTEND
 from torch import nn
 from torch.nn import functional
-
-BYTES = 256
 
 
 class Norm(nn.Module):
@@ -62,6 +62,21 @@ class GatedDelta(nn.Module):
         q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
         return self.output(self.norm(self.recur(q, k, v, beta, decay)).transpose(1, 2).flatten(2))
 
+    def begin(self):
+        """The last inputs of the filters [3 width, 3], and the matrices of the rules [heads, m, m]."""
+        channels, m = len(self.filters.weight), self.norm.gain.shape[0]
+        return torch.zeros(channels, settings.TEXT_CONVOLUTION - 1), torch.zeros(self.heads, m, m)
+
+    def step(self, x, before, matrix):
+        """x [1, width]: one position of forward(). Returns its output and the state after it."""
+        window = torch.cat((before, self.project(x).view(-1, 1)), 1)
+        q, k, v = functional.silu((window * self.filters.weight[:, 0]).sum(1)).view(3, self.heads, 1, -1)
+        q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
+        beta = torch.sigmoid(self.write(x)).view(-1, 1, 1)
+        matrix = matrix * torch.exp(-self.rate.exp() * functional.softplus(self.gate(x))).view(-1, 1, 1)
+        matrix = matrix + k.transpose(1, 2) * (beta * (v - k @ matrix))
+        return self.output(self.norm(q @ matrix).view(1, -1)), window[:, 1:], matrix
+
 
 class Block(nn.Module):
     def __init__(self, heads, width, formulation):
@@ -73,24 +88,38 @@ class Block(nn.Module):
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x):
-        x = x + self.mixer(self.before_mixer(x))
+        return self.feed(x + self.mixer(self.before_mixer(x)))
+
+    def feed(self, x):
         y = self.before_feed_forward(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+    def step(self, x, before, matrix):
+        mixed, before, matrix = self.mixer.step(self.before_mixer(x), before, matrix)
+        return self.feed(x + mixed), (before, matrix)
 
 
 class Model(nn.Module):
     def __init__(self, formulation):
         super().__init__()
         layers, heads, width, _, _ = settings.TEXT_MODEL
-        self.table = nn.Embedding(BYTES, width)
+        self.table = nn.Embedding(settings.BYTES, width)
         self.blocks = nn.ModuleList(Block(heads, width, formulation) for _ in range(layers))
-        self.norm, self.readout = Norm(width), nn.Linear(width, BYTES)
+        self.norm, self.readout = Norm(width), nn.Linear(width, settings.BYTES)
 
     def forward(self, symbols):
         x = self.table(symbols)
         for block in self.blocks:
             x = block(x)
         return self.readout(self.norm(x))
+
+    def step(self, symbol, states):
+        """Returns the next symbol [1], the most likely one, and the states of the layers after `symbol`."""
+        x, after = self.table(symbol), []
+        for block, state in zip(self.blocks, states):
+            x, state = block.step(x, *state)
+            after.append(state)
+        return self.readout(self.norm(x)).argmax(1), after
 
 
 def read_text(name):
@@ -117,5 +146,22 @@ def make_step(options):
             functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten()).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1)
             optimizer.step()
+
+    return run
+
+
+def make_run(options):
+    """A function that writes `count` texts of options.generate bytes and returns when they are done."""
+    torch.manual_seed(1)
+    model = Model(options.formulation)
+    step = torch.compile(model.step) if options.compile else model.step
+
+    def run(count):
+        with torch.inference_mode():
+            for _ in range(count):
+                symbol, states = torch.zeros(1, dtype=torch.long), [block.mixer.begin() for block in model.blocks]
+                for _ in range(options.generate):
+                    symbol, states = step(symbol, states)
+                    int(symbol)  # the byte is shown before the next one
 
     return run

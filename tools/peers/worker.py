@@ -23,6 +23,7 @@ def read_arguments():
     parser.add_argument("--rule", choices=settings.RULES, default=settings.RULES[0], help="of the recurrence")
     parser.add_argument("--decoder", choices=settings.DECODERS, help="a training step of this decoder instead")
     parser.add_argument("--decode", type=int, metavar="T", help="T tokens, one after the other, instead")
+    parser.add_argument("--generate", type=int, metavar="N", help="N bytes of a language model, one by one, instead")
     parser.add_argument("--text", metavar="FILE", help="a training step of a model of this text instead")
     parser.add_argument("--fused-adam", action="store_true", help="with a decoder or a text: the fused form of Adam")
     parser.add_argument("--bf16", action="store_true", help="with a decoder: under autocast to bfloat16")
@@ -52,6 +53,8 @@ def make_run(options):
         import text_torch
 
         return text_torch.make_step(options)
+    if options.generate:
+        return __import__("text_torch" if options.library == "torch" else "decode_iclab").make_run(options)
     if options.decode is not None:
         return __import__(f"decode_{options.library}").make_run(options)
     return __import__(f"step_{options.library}").make_step(options, settings.parameter_shape(options))
