@@ -1,5 +1,5 @@
-"""Decoding by icl_decoder_step: tokens of a stack of delta rules (decode_torch.py), and bytes of the model of the recipe
-`text` (text_torch.py), each the most likely one."""
+"""Decoding by icl_decoder_step: tokens of a stack of delta rules (decode_torch.py), and bytes of the model of the
+recipe `text` (text_torch.py), each the most likely one."""
 import iclab_library
 import numpy
 import settings
