@@ -41,6 +41,8 @@ def make_writer(options):
     shape = {"outputs": settings.BYTES, "symbols": settings.BYTES}
     decoder = iclab_library.Decoder(library, recipe, shape, 1)
     symbols = [library.upload(numpy.array([byte])) for byte in range(settings.BYTES)]
+    logits = numpy.empty(settings.BYTES, numpy.float32)
+    address = logits.ctypes.data
 
     def run(count):
         for _ in range(count):
@@ -48,6 +50,7 @@ def make_writer(options):
             byte = 0
             for _ in range(options.generate):
                 decoder.step(symbols[byte])
-                byte = int(library.download(decoder.outputs).argmax())
+                library.call("icl_tensor_read", decoder.outputs, address)
+                byte = int(logits.argmax())
 
     return run
