@@ -14,7 +14,7 @@ def make_reader(options):
     layers, heads, width, batch = settings.DECODE_MODEL
     library = iclab_library.Library(options.library_path, options.formulation)
     recipe = {"family": "sequence", "mixer": "delta", "layers": layers, "heads": heads, "width": width}
-    shape = {"inputs": settings.COORDINATES + 1, "outputs": 1}
+    shape = {"positions": 1, "scored": 1, "inputs": settings.COORDINATES + 1, "outputs": 1}
     decoder = iclab_library.Decoder(library, recipe, shape, batch)
     tokens = numpy.random.default_rng(1).standard_normal((options.decode, batch, settings.COORDINATES + 1))
     tokens = [library.upload(token) for token in tokens]
@@ -31,14 +31,17 @@ def make_reader(options):
 
 def make_writer(options):
     """A function that writes `count` texts of options.generate bytes and returns when they are done."""
-    layers, heads, width, _, _ = settings.TEXT_MODEL
+    heads, width, length, _ = settings.TEXT_MODEL
+    mixers = settings.TEXT_MIXERS[options.mixers]
     library = iclab_library.Library(options.library_path, options.formulation)
     recipe = {
-        "family": "sequence", "mixer": "gated-delta", "layers": layers, "heads": heads, "width": width,
+        "family": "sequence", "mixer": ",".join(mixers), "layers": len(mixers), "heads": heads, "width": width,
         "convolution": settings.TEXT_CONVOLUTION, "norm": "rms", "feed_forward": "swiglu",
         "feed_forward_factor": settings.TEXT_FACTOR,
     }
-    shape = {"outputs": settings.BYTES, "symbols": settings.BYTES}
+    if "softmax" in mixers:
+        recipe["window"] = settings.TEXT_WINDOW
+    shape = {"positions": length, "scored": length, "outputs": settings.BYTES, "symbols": settings.BYTES}
     decoder = iclab_library.Decoder(library, recipe, shape, 1)
     symbols = [library.upload(numpy.array([byte])) for byte in range(settings.BYTES)]
     logits = numpy.empty(settings.BYTES, numpy.float32)

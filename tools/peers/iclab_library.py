@@ -164,7 +164,7 @@ class Decoder:
 
     def __init__(self, library, recipe, shape, batch):
         self.library, self.decoder = library, ctypes.c_void_p()
-        shape = library.struct("icl_task_shape", positions=1, scored=1, **shape)
+        shape = library.struct("icl_task_shape", **shape)
         model, values = library.make_model(recipe, shape)
         self.parameters, self.outputs = library.upload(values), library.make((batch, shape.outputs))
         library.call(

@@ -19,11 +19,17 @@ DECODERS = {
 COORDINATES = 20  # of x, in the regression that the decoders learn
 DECODE_MODEL = (3, 2, 64, 1)  # layers, heads, width, sequences at once
 
-# The recipe `text`: layers, heads, width, tokens, batch; the convolution, and the feed-forward part over the width.
-TEXT_MODEL = (4, 4, 128, 256, 16)
-TEXT_CONVOLUTION, TEXT_FACTOR = 4, 3
+# The recipe `text`: heads, width, tokens, batch; the convolution, the feed-forward part over the width, and how many
+# positions softmax attention sees; the mixers of its layers, and of others of its size, each written so in PyTorch.
+TEXT_MODEL = (2, 128, 1024, 4)
+TEXT_CONVOLUTION, TEXT_FACTOR, TEXT_WINDOW = 4, 3, 256
 BYTES = 256
-TEXT_MIXERS = {"gated-delta": ("chunk16", "chunk32"), "softmax": ("fused", "plain")}
+TEXT_MIXERS = {
+    "recipe": ("gated-delta", "gated-delta", "gated-delta", "softmax"),
+    "gated-delta": ("gated-delta",) * 4,
+    "softmax": ("softmax",) * 4,
+}
+TEXT_FORMULATIONS = {"recipe": ("chunk16", "chunk32"), "gated-delta": ("chunk16", "chunk32"), "softmax": ("blocks",)}
 
 
 def add_step_arguments(parser):

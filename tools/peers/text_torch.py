@@ -1,21 +1,21 @@
 """A language model of bytes in PyTorch: a training step of what the recipe `text` trains, with AdamW; and the bytes
 that it writes, one after the other, each the most likely one.
 
-    chunk16, chunk32   gated delta rules by chunks (recurrence_torch.py): short convolutions with SiLU before queries,
-                       keys and values, queries and keys of length 1, an RMS norm of each head's output
-    fused              softmax attention by scaled_dot_product_attention, in the same place
-    plain              softmax(q k^T / sqrt(m) + mask) v
+    gated-delta   gated delta rules by chunks of 16 or 32 (recurrence_torch.py), queries and keys of length 1, an RMS
+                  norm of each head's output
+    softmax       attention to the last positions alone, by scaled_dot_product_attention: a block of queries sees its
+                  own block of keys and the one before it, which takes less time than a mask over all keys
 
-Around them: RMS norms before each part, a SwiGLU, the norm of the whole gradient cut to 1. A step draws fresh windows
-of the text, from memory here, from the file in iclab. Writing keeps the last inputs of the convolutions and the states
-of the rules, so that a byte costs the same wherever it stands.
+Both have short convolutions with SiLU before queries, keys and values. Around them: RMS norms before each part, a
+SwiGLU, the norm of the whole gradient cut to 1. A step draws fresh windows of the text, from memory here, from the file
+in iclab. Writing keeps the last inputs of the convolutions, and the states of the rules or the last keys and values, so
+that a byte costs the same wherever it stands.
 """
 import pathlib
 
 import recurrence_torch
 import settings
 import torch
-from decoder_torch import ATTEND
 from torch import nn
 from torch.nn import functional
 
@@ -29,60 +29,96 @@ class Norm(nn.Module):
         return functional.rms_norm(x, x.shape[-1:], self.gain, 1e-5)
 
 
-class Attention(nn.Module):
-    def __init__(self, heads, width, formulation):
-        super().__init__()
-        self.heads, self.attend = heads, ATTEND[formulation]
-        self.project, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+class Mixer(nn.Module):
+    """Projections, convolutions and the output; what is between them is `mix`, and for one position `mix_step`."""
 
-    def forward(self, x):
-        q, k, v = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        return self.output(self.attend(q, k, v).transpose(1, 2).flatten(2))
-
-
-class GatedDelta(nn.Module):
-    def __init__(self, heads, width, formulation):
+    def __init__(self, heads, width):
         super().__init__()
         self.heads = heads
-        self.recur = recurrence_torch.evaluator(formulation, "gated-delta", 1)
         self.project, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
         self.filters = nn.Conv1d(
             3 * width, 3 * width, settings.TEXT_CONVOLUTION, groups=3 * width, bias=False,
             padding=settings.TEXT_CONVOLUTION - 1
         )
-        self.write, self.gate = nn.Linear(width, heads), nn.Linear(width, heads)
-        self.rate, self.norm = nn.Parameter(torch.zeros(heads)), Norm(width // heads)
 
     def forward(self, x):
         filtered = self.filters(self.project(x).transpose(1, 2))[..., :x.shape[1]].transpose(1, 2)
-        parts = functional.silu(filtered).unflatten(-1, (3, self.heads, -1))
-        q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
-        beta = torch.sigmoid(self.write(x)).transpose(1, 2)
-        decay = (-self.rate.exp() * functional.softplus(self.gate(x))).transpose(1, 2)
-        q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
-        return self.output(self.norm(self.recur(q, k, v, beta, decay)).transpose(1, 2).flatten(2))
+        q, k, v = functional.silu(filtered).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.output(self.mix(x, q, k, v).transpose(1, 2).flatten(2))
 
     def begin(self):
-        """The last inputs of the filters [3 width, 3], and the matrices of the rules [heads, m, m]."""
-        channels, m = len(self.filters.weight), self.norm.gain.shape[0]
-        return torch.zeros(channels, settings.TEXT_CONVOLUTION - 1), torch.zeros(self.heads, m, m)
+        """The state before the first position: the last inputs of the filters [3 width, 3], and the mixer's own."""
+        return torch.zeros(len(self.filters.weight), settings.TEXT_CONVOLUTION - 1), *self.begin_mix()
 
-    def step(self, x, before, matrix):
+    def step(self, x, before, *state):
         """x [1, width]: one position of forward(). Returns its output and the state after it."""
         window = torch.cat((before, self.project(x).view(-1, 1)), 1)
         q, k, v = functional.silu((window * self.filters.weight[:, 0]).sum(1)).view(3, self.heads, 1, -1)
+        mixed, state = self.mix_step(x, q, k, v, *state)
+        return self.output(mixed.view(1, -1)), (window[:, 1:], *state)
+
+
+class Attention(Mixer):
+    def __init__(self, heads, width, formulation):
+        super().__init__(heads, width)
+        size = settings.TEXT_WINDOW
+        ages = torch.arange(size, 2 * size)[:, None] - torch.arange(2 * size)
+        self.register_buffer("mask", (ages >= 0) & (ages < size), persistent=False)
+
+    def mix(self, x, q, k, v):
+        q, k, v = (part.unflatten(2, (-1, settings.TEXT_WINDOW)) for part in (q, k, v))
+        with_previous = lambda part: torch.cat((functional.pad(part[:, :, :-1], (0, 0, 0, 0, 1, 0)), part), 3)
+        mask = self.mask.expand(q.shape[2], -1, -1).clone()
+        mask[0, :, :settings.TEXT_WINDOW] = False  # nothing stands before the first block
+        mixed = functional.scaled_dot_product_attention(q, with_previous(k), with_previous(v), attn_mask=mask)
+        return mixed.flatten(2, 3)
+
+    def begin_mix(self):
+        size, m = settings.TEXT_WINDOW, self.output.weight.shape[1] // self.heads
+        empty = torch.zeros(self.heads, size, m)
+        return empty, empty, torch.full((size,), -torch.inf)
+
+    def mix_step(self, x, q, k, v, keys, values, bias):
+        """bias: 0 for positions that were there."""
+        keys, values = torch.cat((keys[:, 1:], k), 1), torch.cat((values[:, 1:], v), 1)
+        bias = torch.cat((bias[1:], torch.zeros(1)))
+        weights = torch.softmax(q @ keys.transpose(1, 2) * k.shape[-1] ** -0.5 + bias, -1)
+        return weights @ values, (keys, values, bias)
+
+
+class GatedDelta(Mixer):
+    def __init__(self, heads, width, formulation):
+        super().__init__(heads, width)
+        self.recur = recurrence_torch.evaluator(formulation, "gated-delta", 1)
+        self.write, self.gate = nn.Linear(width, heads), nn.Linear(width, heads)
+        self.rate, self.norm = nn.Parameter(torch.zeros(heads)), Norm(width // heads)
+
+    def mix(self, x, q, k, v):
+        beta = torch.sigmoid(self.write(x)).transpose(1, 2)
+        decay = (-self.rate.exp() * functional.softplus(self.gate(x))).transpose(1, 2)
+        q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
+        return self.norm(self.recur(q, k, v, beta, decay))
+
+    def begin_mix(self):
+        m = self.norm.gain.shape[0]
+        return (torch.zeros(self.heads, m, m),)
+
+    def mix_step(self, x, q, k, v, matrix):
         q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
         beta = torch.sigmoid(self.write(x)).view(-1, 1, 1)
         matrix = matrix * torch.exp(-self.rate.exp() * functional.softplus(self.gate(x))).view(-1, 1, 1)
         matrix = matrix + k.transpose(1, 2) * (beta * (v - k @ matrix))
-        return self.output(self.norm(q @ matrix).view(1, -1)), window[:, 1:], matrix
+        return self.norm(q @ matrix), (matrix,)
+
+
+MIXERS = {"gated-delta": GatedDelta, "softmax": Attention}
 
 
 class Block(nn.Module):
-    def __init__(self, heads, width, formulation):
+    def __init__(self, mixer, heads, width, formulation):
         super().__init__()
         self.before_mixer, self.before_feed_forward = Norm(width), Norm(width)
-        self.mixer = (Attention if formulation in ATTEND else GatedDelta)(heads, width, formulation)
+        self.mixer = MIXERS[mixer](heads, width, formulation)
         hidden = settings.TEXT_FACTOR * width
         self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
@@ -94,17 +130,17 @@ class Block(nn.Module):
         y = self.before_feed_forward(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
-    def step(self, x, before, matrix):
-        mixed, before, matrix = self.mixer.step(self.before_mixer(x), before, matrix)
-        return self.feed(x + mixed), (before, matrix)
+    def step(self, x, *state):
+        mixed, state = self.mixer.step(self.before_mixer(x), *state)
+        return self.feed(x + mixed), state
 
 
 class Model(nn.Module):
-    def __init__(self, formulation):
+    def __init__(self, mixers, formulation):
         super().__init__()
-        layers, heads, width, _, _ = settings.TEXT_MODEL
+        heads, width, _, _ = settings.TEXT_MODEL
         self.table = nn.Embedding(settings.BYTES, width)
-        self.blocks = nn.ModuleList(Block(heads, width, formulation) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(mixer, heads, width, formulation) for mixer in mixers)
         self.norm, self.readout = Norm(width), nn.Linear(width, settings.BYTES)
 
     def forward(self, symbols):
@@ -131,9 +167,9 @@ def read_text(name):
 def make_step(options):
     """A function that takes `count` steps and returns when they are done."""
     torch.manual_seed(1)
-    _, _, _, length, batch = settings.TEXT_MODEL
+    _, _, length, batch = settings.TEXT_MODEL
     text = read_text(options.text).to(options.torch_device)
-    model = Model(options.formulation).to(options.torch_device)
+    model = Model(settings.TEXT_MIXERS[options.mixers], options.formulation).to(options.torch_device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=options.fused_adam or None)
     predict = torch.compile(model) if options.compile else model
     places = torch.arange(length + 1, device=text.device)
@@ -153,7 +189,7 @@ def make_step(options):
 def make_run(options):
     """A function that writes `count` texts of options.generate bytes and returns when they are done."""
     torch.manual_seed(1)
-    model = Model(options.formulation)
+    model = Model(settings.TEXT_MIXERS[options.mixers], options.formulation)
     step = torch.compile(model.step) if options.compile else model.step
 
     def run(count):

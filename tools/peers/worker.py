@@ -25,6 +25,8 @@ def read_arguments():
     parser.add_argument("--decode", type=int, metavar="T", help="T tokens, one after the other, instead")
     parser.add_argument("--generate", type=int, metavar="N", help="N bytes of a language model, one by one, instead")
     parser.add_argument("--text", metavar="FILE", help="a training step of a model of this text instead")
+    help_text = "of the model of a text"
+    parser.add_argument("--mixers", choices=settings.TEXT_MIXERS, default="recipe", help=help_text)
     parser.add_argument("--fused-adam", action="store_true", help="with a decoder or a text: the fused form of Adam")
     parser.add_argument("--bf16", action="store_true", help="with a decoder: under autocast to bfloat16")
     parser.add_argument("--torch-device", default="cpu", help="with torch: where it computes")
