@@ -433,9 +433,6 @@ static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model,
         return icl_recipe_reject(recipe, NAME(window), error, "0 beside model.causal = false");
     if (sequence->sinks && sequence->window > 0)
         return icl_recipe_reject(recipe, NAME(window), error, "0 beside model.sinks = true");
-    if (sequence->window > model->shape.positions)
-        return icl_recipe_reject(recipe, NAME(window), error,
-                                 "at most the %zu positions of the task, or 0 for no window", model->shape.positions);
     if (sequence->normalizer && negative)
         return icl_recipe_reject(recipe, NAME(normalizer), error,
                                  "false beside model.feature_map = %s: the sum of its weights may be 0",

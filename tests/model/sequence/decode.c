@@ -34,6 +34,7 @@ static const char *const settings[] = {
     "mixer=softmax window=2 positions=rotary key_width=4 loops=2",
     "mixer=gated-delta,softmax window=9 convolution=3",
     "mixer=softmax window=37",
+    "mixer=softmax,delta window=1000 convolution=2",
     "mixer=conv heads=1 convolution=4",
     "mixer=gated-delta convolution=3 positions=rotary key_width=4",
     "mixer=delta-product convolution=2 positions=rotary key_width=4",

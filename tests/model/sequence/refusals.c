@@ -24,7 +24,6 @@ static const refusal refusals[] = {
      "model.window = 3: expected 0, its default: no layer reads it, only the mixers softmax do"},
     {"mixer=softmax causal=false window=3", "model.window = 3: expected 0 beside model.causal = false"},
     {"mixer=softmax sinks=true window=3", "model.window = 3: expected 0 beside model.sinks = true"},
-    {"mixer=softmax window=7", "model.window = 7: expected at most the 6 positions of the task, or 0 for no window"},
     {"mixer=softmax window=-1", "model.window"},
     {"mixer=conv convolution=3", "model.heads = 2: expected 1, its default: no layer reads it"},
     {"mixer=softmax momentum=0.3", "expected 0.5, its default: no layer reads it, only the mixers momentum do"},
