@@ -85,6 +85,7 @@ const effect effects[] = {
     {"task.frequency_exponent", CLASSIFICATION, {"0", "2"}, "DVTES"},
     {"task.query", CLASSIFICATION " task.bursty=0", {"drawn", "outside"}, "DVTES"},
     {"task.places", CLASSIFICATION, {"0", "9"}, "DVMTES"},
+    {"task.joined", CLASSIFICATION, {"false", "true"}, "DVMTES"},
     {"task.class_seed", CLASSIFICATION, {"1", "2"}, "DVTES"},
     {"task.skill", MAD, {"in-context-recall", "compression"}, "DVTES"},
     {"task.graph", GRAPHS, {"skip-links", "complete"}, "DVMTES"},

@@ -112,6 +112,7 @@ static const refusal refusals[] = {
     {"task.family=classification task.classes=3", "task.classes", "at least the 4"},
     {"task.family=classification task.classes=8 task.bursty=0 task.query=outside", "task.classes", "at least the 9"},
     {"task.family=classification task.places=16", "task.places", "0, or at least the 17"},
+    {"task.family=classification task.joined=true task.places=8", "task.places", "0, or at least the 9"},
     {"task.family=classification task.frequency_exponent=-1", "task.frequency_exponent", ""},
     {"task.family=classification task.pairs=4", "task.pairs", "task.family = recall"},
     {"task.family=markov task.symbols=1", "task.symbols", "from 2 to"},
