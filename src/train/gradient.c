@@ -5,6 +5,7 @@
 #include "core/allocate.h"
 #include "iclab/loss.h"
 #include "iclab/status.h"
+#include "model/sequence/sequence.h"
 
 /* BF16_FACTOR: how many times as many sequences a micro-batch has if products take bfloat16. They are so fast that
  * converting a weight, and adding its gradient to that of other micro-batches, would take longer than multiplying. */
@@ -175,6 +176,17 @@ static icl_variable record_window(const icl_model *model, const icl_gradient_cal
     return icl_tape_scale(tape, 1 / (double)count, sum);
 }
 
+/* Returns the losses and what the turns of the residual stream cost. */
+static icl_variable record_with_turns(const icl_model *model, const icl_gradient_call *call, icl_tape *tape,
+                                      icl_tensor gradient, const icl_batch *rows) {
+    icl_variable turns;
+    const icl_variable outputs =
+        icl_sequence_record_turns(model, tape, call->with.parameters, gradient, rows->inputs, &turns);
+    const icl_variable losses = icl_tape_loss(tape, rows->shape.loss, outputs, rows->targets, rows->weights);
+
+    return icl_tape_scale_add(tape, 1, losses, call->turn_penalty, turns);
+}
+
 /* Resets the tape and records the losses [B, 1, 1] of the sequences `rows`, which begin with number `first` of the
  * call's. gradient is as in icl_model_record. The tape keeps failures. */
 static icl_variable record_losses(const icl_model *model, const icl_gradient_call *call, icl_tape *tape,
@@ -186,6 +198,8 @@ static icl_variable record_losses(const icl_model *model, const icl_gradient_cal
     icl_tape_set_dropout(tape, dropout);
     if (call->window.count > 0)
         return record_window(model, call, tape, gradient, rows);
+    if (call->turn_penalty > 0)
+        return record_with_turns(model, call, tape, gradient, rows);
     const icl_variable outputs =
         icl_model_record(model, tape, call->with.parameters, gradient, rows->inputs, call->depth);
     return icl_tape_loss(tape, rows->shape.loss, outputs, rows->targets, rows->weights);

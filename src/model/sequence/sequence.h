@@ -232,6 +232,12 @@ struct icl_sequence_pass {
 icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
                                   const icl_sequence_watch *watch, icl_error *error);
 
+/* Records the outputs of a sequence model as icl_model_record does, and into *turns [B, 1, 1] how far its layers turn the
+ * residual stream, the sum over layers and loops of
+ *     the mean over positions of 1 - cos(z, z'),   z before the layer and z' behind it. */
+icl_variable icl_sequence_record_turns(const icl_model *model, icl_tape *tape, icl_tensor parameters,
+                                       icl_tensor gradient, icl_tensor inputs, icl_variable *turns);
+
 /* A model whose parameters are being added. */
 typedef struct icl_sequence_builder {
     icl_model *model;

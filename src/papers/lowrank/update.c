@@ -14,6 +14,11 @@
  * before the readout change along few directions for another reason, too: K labels have K - 1 differences. The matrices
  * that read, the embedding and the way into the feed-forward, could change along all 32.
  *
+ * Contexts: the same block learns in context (Li and others 2024, "How do nonlinear transformers learn and generalize in
+ * in-context learning", arXiv 2402.15607). A context holds pairs of an item and its label of several of K patterns,
+ * whose labels are drawn anew for each context; the label of the query's pattern is asked for. Pairs of that pattern are
+ * the relevant tokens: trained attention is to find them, and queries and keys are to change along the K patterns.
+ *
  * Neurons of small magnitude can be pruned at little loss. A neuron's magnitude is the norm of what it reads times that
  * of what it writes. Eight patterns of two labels in four dimensions, where no linear map tells them apart.
  */
@@ -23,7 +28,10 @@
 
 #include "model/named_matrix.h"
 #include "numeric/singular.h"
+#include "numeric/statistics.h"
 #include "papers/papers.h"
+#include "probe/activations.h"
+#include "task/classification.h"
 #include "task/functions.h"
 
 enum { D = 16, WIDTH = 32, HIDDEN = 4 * WIDTH };
@@ -46,6 +54,8 @@ enum {
     RANK = TOP_BEFORE + MATRICES,   /* effective rank of the change */
     VALUES = RANK + MATRICES,       /* singular values of the last matrix's change, over the largest */
     INSIDE = VALUES + D,            /* share of the change within the directions */
+    RELEVANT,                       /* share of the query's attention on relevant tokens, after and */
+    RELEVANT_BEFORE,                /* before training */
     LOSS,                           /* by quarters of the neurons removed, the smallest first, then */
     ACCURACY = LOSS + 2 * QUARTERS, /* the largest first */
     NUMBERS = ACCURACY + 2 * QUARTERS
@@ -122,6 +132,57 @@ static icl_status measure_window(const trained_cell *cells, icl_error *error) {
 static icl_status measure_patterns(const trained_cell *cells, icl_error *error) {
     for (size_t i = 0; i < MATRICES; i++)
         ICL_CHECK(find_change(cells, i, matrices[i].name, matrices[i].rows, matrices[i].columns, error));
+    return ICL_OK;
+}
+
+/* ---- Contexts ---- */
+
+enum { SEQUENCES = 512 };
+
+/* Measures the share of the attention of queries that lies on pairs with the right label, with these parameters. */
+static icl_status measure_share(const trained_cell *cells, const float *values, const icl_batch *batch,
+                                const bool *relevant, icl_number *share, icl_error *error) {
+    icl_backend *backend = cells->study->run->params->backend;
+    const size_t size = icl_model_size(cells->model), positions = batch->shape.positions;
+    icl_attention_maps maps = {0};
+    icl_tensor parameters = {0};
+    icl_status status = ICL_OK;
+    double shares[SEQUENCES] = {0};
+
+    ICL_TRY(icl_tensor_create(backend, 1, &size, &parameters, error));
+    ICL_TRY(icl_tensor_write(parameters, values, error));
+    ICL_TRY(icl_attention_maps_measure(cells->model, backend, parameters, batch->inputs, &maps, error));
+    for (size_t i = 0; i < SEQUENCES * positions; i++)
+        if (relevant[i])
+            shares[i / positions] +=
+                icl_attention_weight(&maps.maps[0], i / positions, 0, maps.maps[0].queries - 1, i % positions);
+    *share = (icl_number){icl_mean(shares, SEQUENCES), icl_standard_error(shares, SEQUENCES)};
+done:
+    icl_attention_maps_release(&maps);
+    icl_tensor_release(&parameters);
+    return status;
+}
+
+static icl_status measure_contexts(const trained_cell *cells, icl_error *error) {
+    static const char *const names[] = {"block.0.mixer.query", "block.0.mixer.key"};
+    const icl_task *task = icl_trainer_task(cells->trainer);
+    const icl_classification_state *state = task->state;
+    const size_t positions = task->shape.positions, width = task->shape.inputs, size = state->item_size;
+    float *inputs = NULL, *targets = NULL;
+    bool *relevant = NULL;
+    icl_batch batch;
+
+    ICL_CHECK(icl_study_batch(cells->study, task, SEQUENCES, 0, 0, &batch, error));
+    ICL_CHECK(icl_study_read(cells->study, batch.inputs, &inputs, error));
+    ICL_CHECK(icl_study_read(cells->study, batch.targets, &targets, error));
+    ICL_CHECK(icl_study_room(cells->study, SEQUENCES * positions, sizeof *relevant, &relevant, error));
+    for (size_t i = 0; i < SEQUENCES * positions; i++)
+        relevant[i] = memcmp(inputs + i * width + size, state->label_vectors + (size_t)targets[i / positions] * size,
+                             size * sizeof *inputs) == 0;
+    ICL_CHECK(measure_share(cells, cells->before, &batch, relevant, &cells->numbers[RELEVANT_BEFORE], error));
+    ICL_CHECK(measure_share(cells, cells->after, &batch, relevant, &cells->numbers[RELEVANT], error));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ICL_CHECK(find_change(cells, i, names[i], WIDTH, WIDTH, error));
     return ICL_OK;
 }
 
@@ -221,6 +282,23 @@ static void judge_patterns(icl_study *study, const icl_study_cell *cell) {
               .source = "rank by relevant patterns");
 }
 
+static void judge_contexts(icl_study *study, const icl_study_cell *cell) {
+    static const char *const names[] = {"queries", "keys"};
+    const icl_number *numbers = cell->numbers;
+    const size_t patterns = cell->at[0];
+
+    ICL_JUDGE(study, .what = ICL_PHRASE("contexts of %zu patterns", patterns),
+              .quantity = "share of the attention on relevant tokens", ICL_OURS(numbers[RELEVANT]), .target = .9,
+              .criterion = ICL_AT_LEAST, .evidence = ICL_STATED, .source = "2402.15607: attention concentrates on them",
+              .note = ICL_PHRASE("at the start %.3f", numbers[RELEVANT_BEFORE].value));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ICL_JUDGE(study, .what = ICL_PHRASE("contexts of %zu patterns: %s", patterns, names[i]),
+                  .quantity = ICL_PHRASE(SHARE, patterns), ICL_OURS(numbers[TOP + i]), .target = 1, .tolerance = .1,
+                  .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED, .source = "rank by relevant patterns",
+                  .note = ICL_PHRASE("effective rank %.2f of %d; of the matrix at the start the share is %.2f",
+                                     numbers[RANK + i].value, WIDTH, numbers[TOP_BEFORE + i].value));
+}
+
 static void judge_neurons(icl_study *study, const icl_study_cell *cell) {
     static const char *const what = "half of the neurons pruned";
     const icl_number *loss = cell->numbers + LOSS, *accuracy = cell->numbers + ACCURACY;
@@ -255,6 +333,12 @@ typedef struct change_kind {
     "train.optimizer=sgd train.learning_rate=0.03 train.schedule=constant train.warmup=0 train.clip=0 "                \
     "train.batch=64 eval.predictors= "
 
+#define CONTEXTS                                                                                                       \
+    "task.joined=true task.relabelled=1 task.examples=16 task.burstiness=4 task.label_count=4 task.item_size=32 "      \
+    "task.spread=0.3 model.layers=1 model.width=32 model.heads=1 model.positions=none model.norm=none "                \
+    "model.init=0.05 "                                                                                                 \
+    "train.learning_rate=0.003 train.batch=64 eval.predictors= "
+
 static const change_kind directions = {"directions",
                                        "window",
                                        "task.d=16 task.n=40 model.initialization=normal train.optimizer=sgd "
@@ -266,6 +350,9 @@ static const change_kind directions = {"directions",
 static const change_kind patterns = {"patterns",          "classification", BLOCK "task.item_size=32 task.spread=1",
                                      measure_patterns,    judge_patterns,   "feed-forward, patterns",
                                      ICL_SERIES_REFERENCE};
+static const change_kind contexts = {"contexts",       "classification", CONTEXTS,
+                                     measure_contexts, judge_contexts,   "queries and keys, contexts",
+                                     ICL_SERIES_LINE};
 static const change_kind neurons = {"neurons",
                                     "classification",
                                     BLOCK "task.item_size=4 task.spread=0.3 task.classes=8 task.label_count=2",
@@ -282,13 +369,16 @@ static void add_cell(icl_study *study, const change_kind *kind, size_t count) {
                                               budgets[study->scale].sequences);
     const icl_phrase window =
         icl_phrase_print("task.subspace=%zu train.steps=%zu", count, budgets[study->scale].window_steps);
-    const icl_phrase classes = icl_phrase_print("task.classes=%zu task.label_count=%zu", count, count);
+    const icl_phrase classes = icl_phrase_print("task.classes=%zu", count);
+    const icl_phrase labels = icl_phrase_print("task.classes=%zu task.label_count=%zu", count, count);
     const icl_phrase name = icl_phrase_print("%s-%zu", kind->name, count);
 
     ICL_ADD_CELL(study, .name = kind == &neurons ? kind->name : name.text, .recipe = kind->recipe,
                  .seed = icl_study_seed(study, 0), .data = kind, .at = {count},
                  .settings = {kind->settings, kind == &directions ? window.text : block.text,
-                              kind == &patterns ? classes.text : NULL});
+                              kind == &patterns   ? labels.text
+                              : kind == &contexts ? classes.text
+                                                  : NULL});
 }
 
 static void plan(icl_study *study) {
@@ -299,6 +389,7 @@ static void plan(icl_study *study) {
         add_cell(study, &directions, counts[i][0]);
         add_cell(study, &patterns, counts[i][1]);
     }
+    add_cell(study, &contexts, 8);
     add_cell(study, &neurons, 8);
 }
 
