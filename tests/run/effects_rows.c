@@ -227,6 +227,7 @@ const effect effects[] = {
     {"model.feed_forward_factor", SEQUENCE, {"4", "2"}, "MTES"},
     {"train.optimizer", LINEAR, {"adam", "sgd"}, "TES"},
     {"train.clip", LINEAR, {"0", "0.001"}, "TES"},
+    {"train.turn_penalty", SEQUENCE " model.layers=2", {"0", "1"}, "TES"},
     {"train.sequence_clip", LINEAR " task.sampler=gram", {"0", "0.5"}, "TES"},
     {"train.beta1", LINEAR, {"0.9", "0.5"}, "TES"},
     {"train.beta2", LINEAR, {"0.99", "0.5"}, "TES"},

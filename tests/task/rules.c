@@ -19,11 +19,16 @@ static void swap(unsigned char *word, size_t a, size_t b) {
 
 /* Puts the letters of a word in another order. */
 static void reorder(size_t order, unsigned char *word, size_t L) {
-    const size_t turns = order == 2 ? 1 : order == 3 ? L - 1 : 0; /* left, right */
+    const unsigned char first = word[0], last = word[L - 1];
 
-    for (size_t turn = 0; turn < turns; turn++)
-        for (size_t i = 0; i + 1 < L; i++)
-            swap(word, i, i + 1);
+    if (order == 2) { /* left */
+        memmove(word, word + 1, L - 1);
+        word[L - 1] = first;
+    }
+    if (order == 3) { /* right */
+        memmove(word + 1, word, L - 1);
+        word[0] = last;
+    }
     for (size_t i = 0; order == 1 && i < L / 2; i++)
         swap(word, i, L - 1 - i);
     if (order == 4)
@@ -34,7 +39,7 @@ static void reorder(size_t order, unsigned char *word, size_t L) {
 
 /* Writes the output [2 L] of rule number `rule` for a word; the blank is A. */
 static void apply(size_t rule, const unsigned char *map, const float *word, size_t L, size_t A, unsigned char *output) {
-    unsigned char turned[2 * MOST_WORD];
+    unsigned char turned[MOST_WORD];
 
     for (size_t i = 0; i < L; i++)
         turned[i] = map[(size_t)word[i]];
