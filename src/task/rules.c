@@ -17,7 +17,8 @@
  *
  * Order o and form f are composed in no sequence for training if o + f, counted from 0, is H - 1 modulo H =
  * task.held_out: then every order and every form is trained, but not every composition. task.compositions says which
- * ones sequences of all purposes have: those that are trained, those that are held out, or all; each is equally likely.
+ * ones sequences of all purposes have: those that are trained, those that are held out, or all, each equally likely, or
+ * with `plain` only keep and once, so that a map is all that there is to find.
  *
  * The class at an arrow and behind it is the next output symbol. Training asks for the outputs of all examples,
  * evaluation for that of the last one. Positions that are asked for have equal weights that sum to S over the S scored
@@ -51,7 +52,12 @@ enum { BLANK = MOST_WORD };
 
 /* task.mapping and task.compositions. */
 typedef enum mapping { MAPPING_NONE = 0, MAPPING_LETTERS } mapping;
-typedef enum compositions { COMPOSITIONS_TRAINED = 0, COMPOSITIONS_HELD_OUT, COMPOSITIONS_ALL } compositions;
+typedef enum compositions {
+    COMPOSITIONS_TRAINED = 0,
+    COMPOSITIONS_HELD_OUT,
+    COMPOSITIONS_ALL,
+    COMPOSITIONS_PLAIN
+} compositions;
 
 /* The state of a task. */
 typedef struct rules {
@@ -74,8 +80,11 @@ typedef struct rules {
 
 static const icl_recipe_group *const pool_groups[] = {&icl_law_pool_keys, NULL};
 static const icl_choice mappings[] = {{"none", MAPPING_NONE}, {"letters", MAPPING_LETTERS, pool_groups}, {0}};
-static const icl_choice shown[] = {
-    {"trained", COMPOSITIONS_TRAINED}, {"held-out", COMPOSITIONS_HELD_OUT}, {"all", COMPOSITIONS_ALL}, {0}};
+static const icl_choice shown[] = {{"trained", COMPOSITIONS_TRAINED},
+                                   {"held-out", COMPOSITIONS_HELD_OUT},
+                                   {"all", COMPOSITIONS_ALL},
+                                   {"plain", COMPOSITIONS_PLAIN},
+                                   {0}};
 
 static const icl_recipe_key own_rows[] = {
     {KEY(letters), "8", LEAST_WORD, MOST_LETTERS, .help = "letters of the alphabet"},
@@ -87,7 +96,8 @@ static const icl_recipe_key own_rows[] = {
      .help = "order o and form f are not trained together where o + f is "
              "H - 1 modulo H; 0: all are"},
     {KEY(compositions), "trained", .choices = shown,
-     .help = "compositions that sequences have: those that are trained, those that are held out, or all"},
+     .help =
+         "compositions that sequences have: those that are trained, those that are held out, all, or keep and once"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_rules_family_keys[] = {&own_keys, NULL};
@@ -131,6 +141,11 @@ static bool is_held_out(const rules *state, size_t composition) {
     return state->held_out > 0 && sum % state->held_out == state->held_out - 1;
 }
 
+/* Returns whether trainings have the composition. */
+static bool is_trained(const rules *state, size_t composition) {
+    return state->compositions == COMPOSITIONS_PLAIN ? composition == 0 : !is_held_out(state, composition);
+}
+
 static void list_compositions(rules *state) {
     for (size_t c = 0; c < COMPOSITIONS; c++) {
         for (size_t j = 0; j < 2 * state->word; j++) {
@@ -138,7 +153,7 @@ static void list_compositions(rules *state) {
             state->places[c][j] = (unsigned char)(i == BLANK ? BLANK : place_of(c / FORMS, i, state->word));
         }
         if (state->compositions == COMPOSITIONS_ALL ||
-            is_held_out(state, c) == (state->compositions == COMPOSITIONS_HELD_OUT))
+            is_trained(state, c) != (state->compositions == COMPOSITIONS_HELD_OUT))
             state->drawn[state->count++] = (unsigned char)c;
     }
 }
@@ -336,16 +351,17 @@ static icl_status predict_nearest(const icl_reference_predictor *predictor, cons
 }
 
 /*
- * The posterior over rules. A belief holds a weight for each composition and each of its maps. Where maps are listed, a
- * weight is 1 while the rule agrees with all that was shown. Where every permutation is possible, a composition stands
- * for all of them that agree: d images that are known leave (A - d)! permutations, so its weight is divided by A - d
- * whenever an image becomes known, and an unknown image is any of the A - d letters that are no image yet.
+ * The posterior over rules. A belief holds for each composition, with each of its maps, whether it agrees with all that
+ * was shown. Where every permutation is possible, a composition stands for all permutations that agree: a known image
+ * is certain, and an unknown one is any of the letters that are no image yet. The known images of a composition are the
+ * symbols that were shown, because letters of a word are different and so are images; so all compositions that agree
+ * leave equally many permutations, and count alike.
  */
 typedef struct belief {
     const rules *state;
     bool any_composition, any_map; /* else: those that are trained, those that are listed */
     size_t maps;                   /* listed ones: M, or 1, the identity */
-    double *weights;               /* [COMPOSITIONS][maps] */
+    double *weights;               /* [COMPOSITIONS][maps], 1 or 0 */
     double *images, *sources;      /* [COMPOSITIONS][A], of any map: the image of a letter and the letter of an image */
 } belief;
 
@@ -375,7 +391,7 @@ static void begin_belief(belief *all, double *work) {
     all->images = work + COMPOSITIONS * all->maps;
     all->sources = all->images + COMPOSITIONS * A;
     for (size_t i = 0; i < COMPOSITIONS * all->maps; i++)
-        all->weights[i] = all->any_composition || !is_held_out(all->state, i / all->maps) ? 1 : 0;
+        all->weights[i] = all->any_composition || is_trained(all->state, i / all->maps) ? 1 : 0;
     for (size_t i = 0; i < 2 * COMPOSITIONS * A; i++)
         all->images[i] = UNKNOWN;
 }
@@ -431,18 +447,14 @@ static void predict_symbol(const belief *all, const float *word, size_t j, doubl
 static void observe_any_map(const belief *all, size_t c, size_t letter, size_t symbol) {
     const size_t A = all->state->letters;
     double *images = all->images + c * A, *sources = all->sources + c * A;
-    size_t left = 0;
 
     if (letter == A || symbol == A || images[letter] >= 0 || sources[symbol] >= 0) {
         const bool agrees = letter == A || symbol == A ? letter == symbol : images[letter] == (double)symbol;
-        all->weights[c] *= agrees ? 1 : 0;
+        all->weights[c] = agrees ? all->weights[c] : 0;
         return;
     }
-    for (size_t a = 0; a < A; a++)
-        left += sources[a] < 0;
     images[letter] = (double)symbol;
     sources[symbol] = (double)letter;
-    all->weights[c] /= (double)left;
 }
 
 static void observe_symbol(const belief *all, const float *word, size_t j, size_t symbol) {

@@ -9,6 +9,9 @@
 
 enum { BATCH = 41, STEPS = 60, ORDERS = 6, FORMS = 4, RULES = ORDERS * FORMS, MOST_WORD = 5, MOST_LETTERS = 8 };
 
+/* In place of task.held_out, for task.compositions = plain: only rule 0 is trained. */
+enum { PLAIN = 1 };
+
 /* ---- Rules ---- */
 
 static void swap(unsigned char *word, size_t a, size_t b) {
@@ -52,6 +55,8 @@ static void apply(size_t rule, const unsigned char *map, const float *word, size
 }
 
 static bool is_trained(size_t rule, size_t held_out) {
+    if (held_out == PLAIN)
+        return rule == 0;
     return held_out == 0 || (rule / FORMS + rule % FORMS) % held_out != held_out - 1;
 }
 
@@ -80,6 +85,7 @@ typedef struct rule_law {
     bool mapped, evaluation;
     bool is_allowed[RULES];
     size_t of_rule[RULES], of_letter[MOST_LETTERS];
+    size_t of_image[MOST_LETTERS][MOST_LETTERS]; /* by the first letter: the image of letter 0 */
 } rule_law;
 
 /* Returns symbol j of the output of example k, of which the last sequence's last one is a target alone. */
@@ -154,6 +160,8 @@ static bool check_sequence(const drawn *batch, size_t number, void *counts) {
         bool fits = law->is_allowed[rule] && explains(batch, law, number, rule, map);
         for (size_t a = 0; a < law->A && !law->mapped; a++)
             fits = fits && (map[a] == a || map[a] == law->A);
+        if (fits && rules == 0 && map[0] < law->A)
+            law->of_image[(size_t)batch->inputs[number * batch->length]][map[0]]++;
         rules += fits;
         law->of_rule[rule] += fits;
     }
@@ -178,6 +186,19 @@ static void check_definition(task_test *test, rule_law *law, size_t held_out, bo
     const double letter = unevenness(law->of_letter, law->A, (size_t)STEPS * BATCH * (law->K + 1), law->L);
     tap_ok(&test->tap, rule < 5.5 && letter < 5.5,
            "%zu rules and %zu letters are equally likely (%.2g, %.2g deviations)", rules, law->A, rule, letter);
+}
+
+/* Whatever a sequence's first letter is, the image of letter 0 is any letter. */
+static void check_images(task_test *test, const rule_law *law) {
+    double worst = 0;
+
+    for (size_t first = 0; first < law->A; first++) {
+        size_t sum = 0;
+        for (size_t image = 0; image < law->A; image++)
+            sum += law->of_image[first][image];
+        worst = fmax(worst, sum > 100 ? unevenness(law->of_image[first], law->A, sum, 1) : (double)INFINITY);
+    }
+    tap_ok(&test->tap, worst < 5.5, "maps do not follow from words (%.2g deviations)", worst);
 }
 
 /* ---- Maps ---- */
@@ -375,6 +396,12 @@ static void check_references(task_test *test) {
                   .L = 4,
                   .K = 2,
                   .mapped = true};
+    static const rule_law plain = {.overrides = FOUR "task.mapping=letters task.pool=3 task.pool_seed=2 "
+                                                     "task.compositions=plain",
+                                   .A = 4,
+                                   .L = 4,
+                                   .K = 2,
+                                   .mapped = true};
 #undef FOUR
     size_t counts[MAPS];
     possible pool = {.count = 0};
@@ -389,6 +416,7 @@ static void check_references(task_test *test) {
     check_posteriors(test, &fresh, 3, NULL);
     check_posteriors(test, &pooled, 3, &pool);
     check_posteriors(test, &others, 3, &pool);
+    check_posteriors(test, &plain, PLAIN, &pool);
 }
 
 static void check_all(task_test *test) {
@@ -405,13 +433,16 @@ static void check_all(task_test *test) {
          .L = 3,
          .K = 5,
          .mapped = true,
-         .evaluation = true}};
+         .evaluation = true},
+        {.overrides = "task.family=rules task.compositions=plain", .A = 8, .L = 3, .K = 5}};
 
     check_definition(test, &laws[0], 3, true, false);
     check_definition(test, &laws[1], 0, true, true);
     check_definition(test, &laws[2], 3, true, false);
+    check_images(test, &laws[2]);
     check_definition(test, &laws[3], 3, false, true);
     check_definition(test, &laws[4], 2, true, true);
+    check_definition(test, &laws[5], PLAIN, true, false);
     check_maps(test);
     check_references(test);
     check_bits(test, "task.family=rules task.mapping=letters task.pool=5", BATCH, 5);
