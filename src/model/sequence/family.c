@@ -457,15 +457,15 @@ static icl_sequence_pass pass_of(const icl_model *model, icl_tape *tape, const i
                                .scored = model->shape.scored};
 }
 
-icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
-                                  const icl_sequence_watch *watch, icl_error *error) {
+icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                                  icl_tensor inputs, const icl_sequence_watch *watch, icl_error *error) {
     icl_variable *variables = NULL, outputs;
     icl_status status = ICL_OK;
 
     if (model->family != &icl_sequence_model)
         return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s: expected sequence, whose runs can be watched",
                         model->family->name);
-    ICL_TRY(icl_model_put_parameters(model, tape, parameters, (icl_tensor){0}, &variables, error));
+    ICL_TRY(icl_model_put_parameters(model, tape, parameters, gradient, &variables, error));
     icl_sequence_pass pass = pass_of(model, tape, variables);
     pass.watch = watch;
     if (watch && watch->stage) {
@@ -479,50 +479,6 @@ icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_te
 done:
     icl_free(&variables);
     return status;
-}
-
-/* The stream behind the last stage, each token of length 1, and the sum so far. */
-typedef struct stream_turns {
-    icl_variable before, sum;
-} stream_turns;
-
-static icl_variable add_turn(void *user, const icl_sequence_pass *pass, size_t stage, icl_variable z) {
-    stream_turns *all = user;
-    icl_tape *tape = pass->tape;
-    const icl_variable unit =
-        icl_tape_normalize(tape, &(icl_normalize_params){.kind = ICL_NORM_UNIT, .epsilon = 1e-12}, z, NULL, NULL);
-
-    if (stage > 0) {
-        const double positions = (double)pass->model->shape.positions;
-        const icl_variable products = icl_tape_binary(tape, ICL_MULTIPLY, all->before, unit);
-        const icl_variable cosine = icl_tape_scale(tape, -1 / positions, icl_tape_reduce(tape, ICL_SUM, 6, products));
-        const icl_variable turn = icl_tape_binary(tape, ICL_ADD, cosine, icl_tape_filled(tape, 0, NULL, 1));
-        all->sum = stage == 1 ? turn : icl_tape_binary(tape, ICL_ADD, all->sum, turn);
-    }
-    all->before = unit;
-    return z;
-}
-
-icl_variable icl_sequence_record_turns(const icl_model *model, icl_tape *tape, icl_tensor parameters,
-                                       icl_tensor gradient, icl_tensor inputs, icl_variable *turns) {
-    stream_turns all = {{-1}, {-1}};
-    const icl_sequence_watch watch = {.stage = add_turn, .user = &all};
-    icl_variable *variables = NULL, outputs = {-1};
-    icl_error error = {0};
-
-    if (icl_model_put_parameters(model, tape, parameters, gradient, &variables, &error) != ICL_OK) {
-        icl_tape_fail(tape, &error);
-    } else {
-        icl_sequence_pass pass = pass_of(model, tape, variables);
-        pass.watch = &watch;
-        pass.first_scored = 0;
-        pass.scored = model->shape.positions;
-        run(pass, icl_tape_constant(tape, inputs), 1, false, &outputs);
-        outputs = icl_tape_slice(tape, outputs, 1, model->shape.first_scored, model->shape.scored);
-    }
-    icl_free(&variables);
-    *turns = all.sum;
-    return outputs;
 }
 
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,

@@ -227,16 +227,10 @@ struct icl_sequence_pass {
     const icl_sequence_watch *watch; /* NULL: nobody watches */
 };
 
-/* Runs a model under a watch, on an empty tape with parameters [N] that are constants. ICL_ERROR_INPUT for models of
- * another family. */
-icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
-                                  const icl_sequence_watch *watch, icl_error *error);
-
-/* Records the outputs of a sequence model as icl_model_record does, and into *turns [B, 1, 1] how far its layers turn the
- * residual stream, the sum over layers and loops of
- *     the mean over positions of 1 - cos(z, z'),   z before the layer and z' behind it. */
-icl_variable icl_sequence_record_turns(const icl_model *model, icl_tape *tape, icl_tensor parameters,
-                                       icl_tensor gradient, icl_tensor inputs, icl_variable *turns);
+/* Runs a model under a watch, on an empty tape with parameters [N] that are constants, or whose gradients go to gradient
+ * [N] if it has a buffer. ICL_ERROR_INPUT for models of another family. */
+icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                                  icl_tensor inputs, const icl_sequence_watch *watch, icl_error *error);
 
 /* A model whose parameters are being added. */
 typedef struct icl_sequence_builder {
