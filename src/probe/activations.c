@@ -14,7 +14,7 @@ icl_status icl_watched_run(const icl_model *model, icl_backend *backend, icl_ten
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_tape_create(backend, &tape, error));
-    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, inputs, watch, error));
+    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, (icl_tensor){0}, inputs, watch, error));
     ICL_TRY(read(watch->user, tape, error));
 done:
     icl_tape_destroy(&tape);

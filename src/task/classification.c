@@ -7,6 +7,7 @@
  *     positions 0 … 2 N - 1, N = task.examples: item, label, item, label, …; position 2 N the query, which is scored by
  *     the cross-entropy of L classes
  *     with P = task.places, P coordinates before the D: 1 at o + t at position t, o uniform in 0 … P - 2 N - 1
+ *     with task.joined, positions 0 … N - 1 are pairs, 2 D numbers each, and position N is the query beside D zeros
  *
  * A sequence is of one of four kinds; contexts of the first three hold N / B classes, B items each, and the query is of
  * one of them:
@@ -68,10 +69,16 @@ static const icl_recipe_key own_rows[] = {
      .choices = (const icl_choice[]){{"drawn", ICL_QUERY_DRAWN}, {"outside", ICL_QUERY_OUTSIDE}, {0}},
      .help = "of sequences that are not bursty: any class, or none of the context"},
     {KEY(places), "0", 0, ICL_MAX_EXTENT, .help = "one-hot coordinates of the position, at a random offset; 0: none"},
+    {KEY(joined), "false", .help = "a label stands beside its item, at one position, and not behind it"},
     {KEY(class_seed), "1", 0, ICL_MAX_SEED, .help = "which known classes"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_classification_keys[] = {&own_keys, NULL};
+
+/* Returns the position of the item of pair j, or of the query, j = N; a label behind it is one position later. */
+static size_t position_of(const icl_classification_state *state, size_t j) {
+    return state->joined ? j : 2 * j;
+}
 
 static icl_status check_keys(const icl_recipe *recipe, const icl_classification_state *state, icl_error *error) {
     const size_t in_context = state->examples / state->burstiness;
@@ -93,9 +100,10 @@ static icl_status check_keys(const icl_recipe *recipe, const icl_classification_
         if (state->classes < least)
             return icl_recipe_reject(recipe, NAME(classes), error, "at least the %zu classes of a sequence", least);
     }
-    if (state->places > 0 && state->places < 2 * state->examples + 1)
+    const size_t positions = position_of(state, state->examples) + 1;
+    if (state->places > 0 && state->places < positions)
         return icl_recipe_reject(recipe, NAME(places), error, "0, or at least the %zu positions of a sequence",
-                                 2 * state->examples + 1);
+                                 positions);
     return ICL_OK;
 }
 
@@ -121,10 +129,11 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
                            &state->centres, error));
     ICL_CHECK(draw_vectors(state->label_count, state->item_size, (icl_random_key){seed, ICL_CLASSIFICATION_LABELS, 0},
                            &state->label_vectors, error));
-    task->shape = (icl_task_shape){.positions = 2 * state->examples + 1,
-                                   .inputs = state->places + state->item_size,
+    const size_t query = position_of(state, state->examples);
+    task->shape = (icl_task_shape){.positions = query + 1,
+                                   .inputs = state->places + (state->joined ? 2 : 1) * state->item_size,
                                    .outputs = state->label_count,
-                                   .first_scored = 2 * state->examples,
+                                   .first_scored = query,
                                    .scored = 1,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
     return ICL_OK;
@@ -262,11 +271,12 @@ static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
         draw_bursts(state, kind, word, w);
     icl_lots_draw(&w->order, w->draws, order, state->examples, w->place_of);
     for (size_t j = 0; j < state->examples; j++) {
-        float *pair = inputs + 2 * w->place_of[j] * width + state->places;
+        float *pair = inputs + position_of(state, w->place_of[j]) * width + state->places;
         write_item(state, number, j, kind, w, pair);
-        memcpy(pair + width, state->label_vectors + w->label_of[j] * state->item_size, state->item_size * sizeof *pair);
+        memcpy(pair + (state->joined ? state->item_size : width),
+               state->label_vectors + w->label_of[j] * state->item_size, state->item_size * sizeof *pair);
     }
-    write_item(state, number, state->examples, kind, w, inputs + 2 * state->examples * width + state->places);
+    write_item(state, number, state->examples, kind, w, inputs + (positions - 1) * width + state->places);
     w->batch.targets[number] = (float)w->label_of[state->examples];
     if (state->places > 0) {
         const uint64_t offsets = state->places - positions + 1;
@@ -296,15 +306,16 @@ done:
 
 /* ---- The items and labels of a context ---- */
 
-static const float *item_at(const icl_task *task, const float *inputs, size_t position) {
+/* Returns the item of pair j, or of the query, j = N. */
+static const float *item_at(const icl_task *task, const float *inputs, size_t j) {
     const icl_classification_state *state = task->state;
-    return inputs + position * task->shape.inputs + state->places;
+    return inputs + position_of(state, j) * task->shape.inputs + state->places;
 }
 
 /* Returns the number of the label of pair j, found by its vector. */
 static size_t label_at(const icl_task *task, const float *inputs, size_t j) {
     const icl_classification_state *state = task->state;
-    const float *vector = item_at(task, inputs, 2 * j + 1);
+    const float *vector = item_at(task, inputs, j) + (state->joined ? state->item_size : task->shape.inputs);
     size_t label = 0;
 
     while (label + 1 < state->label_count &&
@@ -346,12 +357,12 @@ static void answer_context(const icl_task *task, const float *inputs, double *lo
 /* Holds the label of the closest item to be e times as likely as any other. */
 static void answer_nearest(const icl_task *task, const float *inputs, double *logits) {
     const icl_classification_state *state = task->state;
-    const float *query = item_at(task, inputs, 2 * state->examples);
+    const float *query = item_at(task, inputs, state->examples);
     double least = (double)INFINITY;
     size_t nearest = 0;
 
     for (size_t j = 0; j < state->examples; j++) {
-        const double distance = square_distance(query, 1, item_at(task, inputs, 2 * j), state->item_size);
+        const double distance = square_distance(query, 1, item_at(task, inputs, j), state->item_size);
         if (distance < least) {
             least = distance;
             nearest = j;
@@ -366,7 +377,7 @@ static void answer_nearest(const icl_task *task, const float *inputs, double *lo
  * counts as 1e-6, which is as close as floats hold an item to its centre. */
 static void answer_from_weights(const icl_task *task, const float *inputs, double *logits) {
     const icl_classification_state *state = task->state;
-    const float *query = item_at(task, inputs, 2 * state->examples);
+    const float *query = item_at(task, inputs, state->examples);
     const double eps = state->spread > 1e-6 ? state->spread : 1e-6, scale = sqrt(1 + state->spread * state->spread);
 
     assert(state->label_count > 0);

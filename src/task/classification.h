@@ -2,6 +2,7 @@
 #ifndef ICLAB_TASK_CLASSIFICATION_H
 #define ICLAB_TASK_CLASSIFICATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ typedef struct icl_classification_state {
     size_t label_shift;                               /* shifts the labels of known classes */
     icl_classification_query query;                   /* for independent sequences */
     size_t places;                                    /* the coordinates before the D that mark positions; 0: none */
+    bool joined;                                      /* a label stands beside its item */
     uint64_t class_seed;
 
     float *centres;       /* [K][D] */

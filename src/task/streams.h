@@ -47,6 +47,8 @@ enum icl_streams {
     ICL_TABLE_STREAMS = ICL_TASK_STREAMS + 0x1a00u,          /* task.family = tables */
     ICL_AUTOREGRESSION_STREAMS = ICL_TASK_STREAMS + 0x1b00u, /* task.family = autoregression */
     ICL_TEXT_STREAMS = ICL_TASK_STREAMS + 0x1c00u,           /* task.family = text */
+    ICL_RULES_STREAMS = ICL_TASK_STREAMS + 0x1d00u, /* task.family = rules; its pool of maps belongs to the run */
+    ICL_RULES_POOL_STREAM = ICL_TASK_STREAMS + 0x1dffu,
     /* task.family = markov: symbols and states; chains of sequences. Its pool belongs to the run, by task.pool_seed. */
     ICL_MARKOV_STREAMS = ICL_TASK_STREAMS + 0x1900u,
     ICL_MARKOV_CHAIN_STREAMS = ICL_TASK_STREAMS + 0x1910u,

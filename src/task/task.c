@@ -31,7 +31,7 @@ const icl_recipe_group icl_pairs_keys = ICL_RECIPE_GROUP(pairs_rows);
 #define POOL(field) ICL_KEY("task", icl_law_pool, field)
 
 static const icl_recipe_key laws_of_pool[] = {
-    {POOL(pool_seed), "1", 0, ICL_MAX_SEED, .help = "which pool of functions or chains"},
+    {POOL(pool_seed), "1", 0, ICL_MAX_SEED, .help = "which pool of functions, chains or maps"},
     {POOL(fresh_functions), "false", .help = "functions or chains are none of the pool, which predictors know"},
 };
 static const icl_recipe_group laws_of_pool_keys = ICL_RECIPE_GROUP(laws_of_pool);

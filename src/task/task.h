@@ -80,6 +80,7 @@ icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const
     FAMILY("graphs", icl_graphs_family)                                                                                \
     FAMILY("text", icl_text_family)                                                                                    \
     FAMILY("markov", icl_markov_family)                                                                                \
+    FAMILY("rules", icl_rules_family)                                                                                  \
     FAMILY("tables", icl_tables_family)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \

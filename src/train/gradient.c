@@ -5,6 +5,7 @@
 #include "core/allocate.h"
 #include "iclab/loss.h"
 #include "iclab/status.h"
+#include "model/sequence/sequence.h"
 
 /* BF16_FACTOR: how many times as many sequences a micro-batch has if products take bfloat16. They are so fast that
  * converting a weight, and adding its gradient to that of other micro-batches, would take longer than multiplying. */
@@ -175,6 +176,51 @@ static icl_variable record_window(const icl_model *model, const icl_gradient_cal
     return icl_tape_scale(tape, 1 / (double)count, sum);
 }
 
+/* How far the layers of a model turn its residual stream: the sum over layers and loops of
+ *     the mean over positions of 1 - cos(z, z'),   z before the layer and z' behind it. */
+typedef struct stream_turns {
+    icl_variable before, sum, outputs; /* tokens of length 1; [B, 1, 1]; [B, T, q], of all positions */
+} stream_turns;
+
+static icl_variable add_turn(void *user, const icl_sequence_pass *pass, size_t stage, icl_variable z) {
+    const icl_normalize_params to_unit = {.kind = ICL_NORM_UNIT, .epsilon = 1e-12};
+    const icl_variable unit = icl_tape_normalize(pass->tape, &to_unit, z, NULL, NULL);
+    const double share = 1 / (double)pass->model->shape.positions;
+    stream_turns *all = user;
+
+    if (stage > 0) {
+        const icl_variable products = icl_tape_binary(pass->tape, ICL_MULTIPLY, all->before, unit);
+        const icl_variable cosine = icl_tape_reduce(pass->tape, ICL_SUM, 1U << 1 | 1U << 2, products);
+        const icl_variable one = icl_tape_filled(pass->tape, 0, NULL, 1);
+        const icl_variable turn =
+            icl_tape_binary(pass->tape, ICL_SUBTRACT, one, icl_tape_scale(pass->tape, share, cosine));
+        all->sum = stage == 1 ? turn : icl_tape_binary(pass->tape, ICL_ADD, all->sum, turn);
+    }
+    all->before = unit;
+    return z;
+}
+
+static void keep_outputs(void *user, icl_variable outputs) {
+    ((stream_turns *)user)->outputs = outputs;
+}
+
+/* Returns the losses and, added to them, the penalty of the turns. */
+static icl_variable record_with_turns(const icl_model *model, const icl_gradient_call *call, icl_tape *tape,
+                                      icl_tensor gradient, const icl_batch *rows) {
+    stream_turns all = {{-1}, {-1}, {-1}};
+    const icl_sequence_watch watch = {.stage = add_turn, .outputs = keep_outputs, .user = &all};
+    const icl_task_shape *shape = &rows->shape;
+    icl_error error = {0};
+
+    if (icl_sequence_watch_run(model, tape, call->with.parameters, gradient, rows->inputs, &watch, &error) != ICL_OK) {
+        icl_tape_fail(tape, &error);
+        return (icl_variable){-1};
+    }
+    const icl_variable outputs = icl_tape_slice(tape, all.outputs, 1, shape->first_scored, shape->scored);
+    const icl_variable losses = icl_tape_loss(tape, shape->loss, outputs, rows->targets, rows->weights);
+    return icl_tape_scale_add(tape, 1, losses, call->turn_penalty, all.sum);
+}
+
 /* Resets the tape and records the losses [B, 1, 1] of the sequences `rows`, which begin with number `first` of the
  * call's. gradient is as in icl_model_record. The tape keeps failures. */
 static icl_variable record_losses(const icl_model *model, const icl_gradient_call *call, icl_tape *tape,
@@ -186,6 +232,8 @@ static icl_variable record_losses(const icl_model *model, const icl_gradient_cal
     icl_tape_set_dropout(tape, dropout);
     if (call->window.count > 0)
         return record_window(model, call, tape, gradient, rows);
+    if (call->turn_penalty > 0)
+        return record_with_turns(model, call, tape, gradient, rows);
     const icl_variable outputs =
         icl_model_record(model, tape, call->with.parameters, gradient, rows->inputs, call->depth);
     return icl_tape_loss(tape, rows->shape.loss, outputs, rows->targets, rows->weights);

@@ -66,6 +66,7 @@ typedef struct icl_gradient_call {
     size_t depth;
     icl_loop_window window; /* of the loss; zero: the last loop, gradients through all */
     icl_dropout_numbers dropout;
+    double turn_penalty; /* train.turn_penalty, only of gradients, and without a window */
 
     /* The caller sets parameters and gradient [N]; losses [B], if the model has own ops; norms [B] and threshold [1],
      * if it cuts sequences. The call fills in what belongs to the batch. */

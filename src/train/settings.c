@@ -4,6 +4,7 @@
 
 #include "core/recipe_keys.h"
 #include "iclab/status.h"
+#include "model/sequence/sequence.h"
 
 /* ---- Keys ---- */
 
@@ -81,6 +82,9 @@ static const icl_recipe_key trainer_rows[] = {
     {KEY(refresh), "1", 1, ICL_MAX_STEPS, .help = "steps that share a batch"},
     {KEY(average), "0", 0, 1e9,
      .help = "half-life in steps of an average of the parameters that is evaluated and saved as the model; 0: none"},
+    {KEY(turn_penalty), "0", 0, 1e6,
+     .help = "added to the loss: this, times the sum over layers of the mean of 1 - cos between the stream before "
+             "and behind"},
     {KEY(steps), "10000", 0, ICL_MAX_STEPS, .help = "steps in all"},
     {KEY(seed), "1", 0, ICL_MAX_SEED, .help = "of the initial parameters and of all training data"},
 };
@@ -198,6 +202,12 @@ static icl_status check_abilities(const icl_recipe *recipe, const icl_train_keys
     if (keys->loop_window > 0 && !icl_model_can(model, ICL_MODEL_LOOPS))
         return icl_recipe_reject(recipe, ICL_TRAIN_KEY(loop_window), error,
                                  "0: this model has no loops, as model.family = sequence has");
+    if (keys->turn_penalty > 0 && model->family != &icl_sequence_model)
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(turn_penalty), error,
+                                 "0: this model has no residual stream, as model.family = sequence has");
+    if (keys->turn_penalty > 0 && (keys->loop_window > 0 || keys->polish == ICL_POLISH_ON))
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(turn_penalty), error,
+                                 "0 beside train.loop_window and train.polish = on, whose losses are without it");
     return ICL_OK;
 }
 
@@ -222,6 +232,7 @@ icl_status icl_training_settings_read(const icl_recipe *recipe, const icl_model 
         .growth = {.steps_per_layer = keys.growth, .layers = icl_model_layers(model)},
         .loops = loops_of(&keys, model),
         .average = keys.average,
+        .turn_penalty = keys.turn_penalty,
         .starts = keys.starts,
         .begins_with_one = keys.growth > 0 || icl_recipe_text(recipe, "train", "init")[0] != '\0',
         .polish = keys.polish,

@@ -85,7 +85,7 @@ typedef struct icl_train_keys {
     uint64_t steps, horizon, seed, warmup, step_every, growth, refresh, loop_curriculum, loop_rise;
     size_t batch, slices, loop_window, starts;
     double learning_rate, step_factor, beta1, beta2, epsilon, weight_decay, momentum, clip, sequence_clip;
-    double muon_momentum, decay_share, average;
+    double muon_momentum, decay_share, average, turn_penalty;
     icl_optimizer optimizer;
     icl_schedule_kind schedule;
     icl_polish_choice polish;
@@ -106,6 +106,7 @@ typedef struct icl_training_settings {
     icl_schedule schedule;
     icl_growth growth;
     icl_loop_schedule loops;
+    double turn_penalty;  /* added to the loss, times how far layers turn the residual stream; 0: none */
     double average;       /* half-life in steps of the average of parameters; 0: none */
     size_t starts;        /* 0: chosen automatically */
     bool begins_with_one; /* train.init gives the start, or train.growth adds layers one by one */

@@ -84,6 +84,7 @@ icl_gradient_call icl_trainer_call(const icl_trainer *trainer, const icl_batch *
         .batch = batch,
         .depth = icl_training_stage_at(settings, state->step).depth,
         .window = icl_loop_window_at(&settings->loops, state->step),
+        .turn_penalty = settings->turn_penalty,
         .dropout = {.key = {settings->seed, DROPOUT_STREAM, state->step}},
         .with = {.parameters = state->parameters, .gradient = state->gradient},
     };

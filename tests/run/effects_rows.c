@@ -20,6 +20,7 @@
     "task.family=tables task.d=3 task.n=10 task.unlabelled=4 model.family=sequence model.width=8 "                     \
     "model.mixer=labelled model.causal=false"
 #define MAD      "task.family=mad task.vocabulary=16 task.length=16 model.family=sequence model.width=8"
+#define RULES    "task.family=rules task.shots=2 model.family=sequence model.width=8"
 #define GRAPHS   "task.family=graphs task.nodes=10 task.demands=4 model.family=graph eval.predictors=zero"
 #define TEXT     "task.family=text task.file=@a.txt task.length=6 model.family=sequence model.width=8"
 #define MARKOV   "task.family=markov task.length=12 model.family=sequence model.width=8"
@@ -84,6 +85,7 @@ const effect effects[] = {
     {"task.frequency_exponent", CLASSIFICATION, {"0", "2"}, "DVTES"},
     {"task.query", CLASSIFICATION " task.bursty=0", {"drawn", "outside"}, "DVTES"},
     {"task.places", CLASSIFICATION, {"0", "9"}, "DVMTES"},
+    {"task.joined", CLASSIFICATION, {"false", "true"}, "DVMTES"},
     {"task.class_seed", CLASSIFICATION, {"1", "2"}, "DVTES"},
     {"task.skill", MAD, {"in-context-recall", "compression"}, "DVTES"},
     {"task.graph", GRAPHS, {"skip-links", "complete"}, "DVMTES"},
@@ -101,6 +103,12 @@ const effect effects[] = {
     {"task.states", MARKOV, {"0", "2"}, "DVTES"},
     {"task.pool", MARKOV, {"0", "4"}, "DVTES"},
     {"task.chain", MARKOV, {"", "@chain.txt"}, "DVTES"},
+    {"task.letters", RULES, {"8", "7"}, "DVMTES"},
+    {"task.word", RULES, {"3", "4"}, "DVTES"},
+    {"task.shots", RULES, {"2", "3"}, "DVTES"},
+    {"task.mapping", RULES, {"none", "letters"}, "DVTES"},
+    {"task.held_out", RULES, {"3", "2"}, "DVTES"},
+    {"task.compositions", RULES, {"trained", "held-out"}, "DVTES"},
     {"task.least", TABLES, {"8", "9"}, "DVTES"},
     {"task.unlabelled", TABLES, {"4", "5"}, "DVTES"},
     {"task.buckets", TABLES, {"20", "30"}, "DVMTES"},
@@ -141,6 +149,9 @@ const effect effects[] = {
     {"task.curriculum_points", CLASSES " task.d=6 task.n=12 task.curriculum=1 task.curriculum_n=0", {"1", "2"}, "TES"},
     {"task.pool_seed", CLASSES " task.pool=4", {"1", "2"}, "DVTES"},
     {"task.fresh_functions", CLASSES " task.pool=4", {"false", "true"}, "DVTES"},
+    {"task.pool", RULES " task.mapping=letters", {"0", "4"}, "DVTES"},
+    {"task.pool_seed", RULES " task.mapping=letters task.pool=4", {"1", "2"}, "DVTES"},
+    {"task.fresh_functions", RULES " task.mapping=letters task.pool=4", {"false", "true"}, "DVTES"},
     {"task.modulus", STATE " task.rule=modular", {"3", "4"}, "DVMTES"},
     {"task.observed", DYNAMICAL " task.observation=partial", {"2", "1"}, "DVMTES"},
     {"task.observation_noise", DYNAMICAL " task.observation=partial task.observed=2", {"0.1", "0.2"}, "DVTES"},
@@ -216,6 +227,7 @@ const effect effects[] = {
     {"model.feed_forward_factor", SEQUENCE, {"4", "2"}, "MTES"},
     {"train.optimizer", LINEAR, {"adam", "sgd"}, "TES"},
     {"train.clip", LINEAR, {"0", "0.001"}, "TES"},
+    {"train.turn_penalty", SEQUENCE " model.layers=2", {"0", "1"}, "TES"},
     {"train.sequence_clip", LINEAR " task.sampler=gram", {"0", "0.5"}, "TES"},
     {"train.beta1", LINEAR, {"0.9", "0.5"}, "TES"},
     {"train.beta2", LINEAR, {"0.99", "0.5"}, "TES"},

@@ -268,12 +268,45 @@ static void check_references(task_test *test) {
     tap_ok(&test->tap, a[3] > .3 && a[3] < 1, "noise costs weights some answers: %.3g", a[3]);
 }
 
+/* A joined sequence has the numbers of the separate one, two positions in one, and the predictors' answers. */
+static void check_joined(task_test *test) {
+#define BOTH SMALL "task.fresh=0.3 task.relabelled=0.3 task.bursty=0.5 task.classes=30 task.places=9"
+    static const char *const names[] = {"uniform", "context", "nearest", "weights"};
+    enum { D = 40, N = 4, L = 6 };
+    drawn apart = {0}, joined = {0};
+    size_t wrong = 0, answers = 0;
+
+    draw(&apart, test->device, BATCH, BOTH);
+    draw(&joined, test->device, BATCH, BOTH " task.joined=true");
+#undef BOTH
+    tap_ok(&test->tap, joined.task->shape.positions == N + 1 && joined.task->shape.inputs == 9 + 2 * D,
+           "a pair has one position, a query too");
+    for (size_t i = 0; i < BATCH; i++)
+        for (size_t j = 0; j <= N; j++)
+            for (size_t k = 0; k < D; k++) {
+                const float label = j < N ? at(&apart, i, 2 * j + 1)[k] : 0;
+                wrong += at(&joined, i, j)[k] != at(&apart, i, 2 * j)[k] || at(&joined, i, j)[D + k] != label;
+            }
+    for (size_t p = 0; p < 4; p++) {
+        predict(&apart, names[p]);
+        predict(&joined, names[p]);
+        for (size_t i = 0; i < (size_t)BATCH * L; i++)
+            answers += apart.outputs[i] != joined.outputs[i];
+    }
+    for (size_t i = 0; i < BATCH; i++)
+        wrong += apart.targets[i] != joined.targets[i];
+    tap_ok(&test->tap, wrong == 0 && answers == 0, "joined pairs are separate ones side by side (%zu, %zu differ)",
+           wrong, answers);
+    release(&apart);
+    release(&joined);
+}
+
 static void check_all_bits(task_test *test) {
     check_bits(test, SMALL "task.fresh=0.3 task.relabelled=0.3 task.bursty=0.5 task.places=20", BATCH, 4);
 }
 
 int main(int count, char **arguments) {
-    static task_check *const checks[] = {check_kinds, check_mixture,    check_places,
-                                         check_noise, check_references, check_all_bits};
+    static task_check *const checks[] = {check_kinds,      check_mixture, check_places,  check_noise,
+                                         check_references, check_joined,  check_all_bits};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

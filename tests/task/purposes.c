@@ -29,13 +29,14 @@ static void check_streams(task_test *test) {
                                               ICL_GRAPH_STREAMS,
                                               ICL_TEXT_STREAMS,
                                               ICL_TABLE_STREAMS,
+                                              ICL_RULES_STREAMS,
                                               ICL_COEFFICIENT_STREAMS,
                                               ICL_RADIUS_STREAMS,
                                               ICL_GRAM_STREAMS};
-    enum { FIRSTS = sizeof firsts / sizeof *firsts, ONCE = 6 };
+    enum { FIRSTS = sizeof firsts / sizeof *firsts, ONCE = 7 };
     uint32_t streams[PURPOSES * (FIRSTS + ICL_ROLE_COUNT) + ONCE] = {
-        ICL_CLASSIFICATION_CENTRES, ICL_CLASSIFICATION_LABELS, ICL_MAD_FACTS_STREAM,
-        ICL_CLASSES_NETWORK_STREAM, ICL_CLASSES_POOL_STREAM,   ICL_ROTATION_STREAM};
+        ICL_CLASSIFICATION_CENTRES, ICL_CLASSIFICATION_LABELS, ICL_MAD_FACTS_STREAM, ICL_CLASSES_NETWORK_STREAM,
+        ICL_CLASSES_POOL_STREAM,    ICL_ROTATION_STREAM,       ICL_RULES_POOL_STREAM};
     size_t count = ONCE, shared = 0;
 
     for (icl_task_purpose purpose = ICL_FOR_TRAINING; purpose <= ICL_FOR_FITTING; purpose++) {
@@ -80,6 +81,7 @@ static const setting settings[] = {
     {"task.family=mad", false},
     {"task.family=graphs", false},
     {"task.family=markov", false},
+    {"task.family=rules task.mapping=letters", false},
     {"task.family=text", false},
     {"task.family=tables", false},
 };

@@ -457,15 +457,15 @@ static icl_sequence_pass pass_of(const icl_model *model, icl_tape *tape, const i
                                .scored = model->shape.scored};
 }
 
-icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
-                                  const icl_sequence_watch *watch, icl_error *error) {
+icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                                  icl_tensor inputs, const icl_sequence_watch *watch, icl_error *error) {
     icl_variable *variables = NULL, outputs;
     icl_status status = ICL_OK;
 
     if (model->family != &icl_sequence_model)
         return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s: expected sequence, whose runs can be watched",
                         model->family->name);
-    ICL_TRY(icl_model_put_parameters(model, tape, parameters, (icl_tensor){0}, &variables, error));
+    ICL_TRY(icl_model_put_parameters(model, tape, parameters, gradient, &variables, error));
     icl_sequence_pass pass = pass_of(model, tape, variables);
     pass.watch = watch;
     if (watch && watch->stage) {

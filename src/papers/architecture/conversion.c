@@ -153,7 +153,8 @@ static icl_status run_teacher(distillation *d, const icl_batch *batch, icl_error
 
     d->count = 0;
     icl_tape_reset(d->tape);
-    return icl_sequence_watch_run(d->teacher, d->tape, d->teacher_values, batch->inputs, &watch, error);
+    return icl_sequence_watch_run(d->teacher, d->tape, d->teacher_values, (icl_tensor){0}, batch->inputs, &watch,
+                                  error);
 }
 
 /* ---- Distillation: measuring and training ---- */

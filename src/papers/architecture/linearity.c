@@ -5,11 +5,15 @@
  *
  * The paper scores language models on text; its values are available only as plots. Here small softmax transformers
  * learn to predict a dynamical system at every position, or to recall, and are scored untrained and after some steps.
+ * Its regularizer, the sum over layers of 1 - cos between the stream before and behind (train.turn_penalty), "decreases
+ * the linearity of the models" by the abstract. A stream that hardly turns is near the identity, and linear for that
+ * reason; what the layers add is judged, with the regularizer beside without.
  * The scores of known maps, and of noise, are judged; those of models are shown next to what we recall of the paper.
  */
 #include <math.h>
 
 #include "iclab/random.h"
+#include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
 #include "probe/linearity.h"
@@ -17,17 +21,21 @@
 /* The stream of this file's random numbers. Tasks have other streams (task/streams.h). */
 #define NOISE_STREAM 0x6c696e65u
 
-enum { SEQUENCES = 128, KINDS = 2, MOST_STEPS = 5, LAYERS = 4, TOKENS = 4096, WIDTH = 32 };
+enum { SEQUENCES = 128, KINDS = 3, MOST_STEPS = 5, LAYERS = 4, TOKENS = 4096, WIDTH = 32 };
+enum { DYNAMICS = 0, PENALIZED = 2, MOST_SEEDS = 5 }; /* kinds that are compared */
+
+#define DYNAMICAL                                                                                                      \
+    "task.constructed=false model.mixer=softmax model.layers=4 model.width=64 model.heads=4 model.positions=learned "  \
+    "model.norm=rms model.feed_forward=gelu model.output_norm=rms train.schedule=constant"
 
 static const struct {
     const char *name, *what, *recipe, *settings;
 } kinds[KINDS] = {
-    {"dynamics", "dynamical system", "mesa",
-     "task.constructed=false model.mixer=softmax model.layers=4 model.width=64 model.heads=4 model.positions=learned "
-     "model.norm=rms model.feed_forward=gelu model.output_norm=rms train.schedule=constant"},
+    {"dynamics", "dynamical system", "mesa", DYNAMICAL},
     {"recall", "recall", "recall",
      "model.mixer=conv,softmax model.layers=4 model.width=64 model.heads=4 model.key_width=16 "
      "model.feed_forward=gelu train.learning_rate=0.002 train.schedule=constant eval.every=0"},
+    {"penalized", "dynamical system, turns penalized", "mesa", DYNAMICAL " train.turn_penalty=1"},
 };
 
 static const struct {
@@ -209,7 +217,39 @@ static void draw(icl_study *study, size_t kind, size_t quantity) {
     icl_study_draw(study, &curves);
 }
 
+/* Returns the mean over layers of numbers of a cell. */
+static double mean_over_layers(const icl_study_cell *cell, size_t first) {
+    double sum = 0;
+    for (size_t layer = 0; layer < LAYERS; layer++)
+        sum += cell->numbers[first + layer].value;
+    return sum / LAYERS;
+}
+
+/* Judges the scores with the penalty less those without, by training: seed for seed. */
+static void judge_penalty(icl_study *study) {
+    const size_t last = budgets[study->scale].steps[count_steps(study->scale) - 1];
+    double differences[2][MOST_SEEDS];
+    size_t seeds = 0;
+
+    for (size_t i = 0; i < study->count; i++)
+        for (size_t j = 0; j < study->count && seeds < MOST_SEEDS; j++) {
+            const icl_study_cell *with = study->cells[i], *without = study->cells[j];
+            if (with->data || without->data || with->at[KIND] != PENALIZED || without->at[KIND] != DYNAMICS ||
+                with->at[STEPS] != last || without->at[STEPS] != last || with->seed != without->seed)
+                continue;
+            differences[0][seeds] = mean_over_layers(with, SCORE) - mean_over_layers(without, SCORE);
+            differences[1][seeds++] = mean_over_layers(with, UPDATE) - mean_over_layers(without, UPDATE);
+        }
+    if (seeds > 0)
+        ICL_JUDGE(study, .what = ICL_PHRASE("turns penalized, less without, %zu steps", last),
+                  .quantity = "linearity score of what layers add", .ours = icl_mean(differences[1], seeds),
+                  .standard_error = icl_standard_error(differences[1], seeds), .target = 0, .criterion = ICL_AT_MOST,
+                  .evidence = ICL_STATED, .source = "abstract: it decreases the linearity",
+                  .note = ICL_PHRASE("of the whole stream, which turns less, %.3f", icl_mean(differences[0], seeds)));
+}
+
 static void conclude(icl_study *study) {
+    judge_penalty(study);
     for (size_t kind = 0; kind < budgets[study->scale].kinds; kind++)
         for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++)
             draw(study, kind, i);
