@@ -116,7 +116,7 @@ typedef struct icl_training_row {
     char what[128];     /* the point that it belongs to */
     uint32_t seed;      /* of the training */
     double first, last; /* mean losses of its first batches and of the last tenth; NaN: there are none */
-    bool has_diverged;
+    bool has_diverged;  /* or its last losses are no numbers */
 } icl_training_row;
 
 typedef struct icl_reproduce_params {

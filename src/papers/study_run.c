@@ -289,6 +289,7 @@ static icl_status record_training(const icl_study *study, const kept_cell *kept,
     ICL_TRY(icl_metrics_final_loss(folder, &row.last, error));
     if (metrics.count > 0)
         row.first = metrics.loss[0];
+    row.has_diverged = row.has_diverged || (metrics.count > 0 && isnan(row.last));
     status = keep_training(study->run, &row, error);
 done:
     icl_metrics_release(&metrics);
