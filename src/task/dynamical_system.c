@@ -11,14 +11,14 @@
  *
  *     task.transition = contracting  W = Q diag(u) Q^T, Q a uniform rotation, u_i uniform between two eigenvalues
  *     task.state_clip = c            h_(t+1) is clipped to [-c, c] in each coordinate
- *     task.controls = n_u            h_(t+1) = W h_t + G u_t + p eps_t, u_t ~ N(0, I), G_ij ~ N(0, 1 / n_h), so that one
- *                                    input moves the state by about 1; a plant that is to be identified
+ *     task.controls = n_u            h_(t+1) = W h_t + G u_t + p eps_t, u_t ~ N(0, I), G_ij ~ N(0, 1 / n_h), so that
+ *                                    one input moves the state by about 1; a plant that is to be identified
  *
  * The paper gives neither the noise of most figures nor whether .5 and 1.1 are variances; here they are.
  *
  * Position t of T = task.positions holds z_t = (s_t, u_t), or s_t alone without inputs u, and has the target s_(t+1).
- * With task.constructed it holds (0, z_t, s_t, z_(t-1)), where z_0 = 0: what one layer of linear attention needs to take
- * a step of gradient descent (proposition 1).
+ * With task.constructed it holds (0, z_t, s_t, z_(t-1)), where z_0 = 0: what one layer of linear attention needs to
+ * take a step of gradient descent (proposition 1).
  *
  * The host draws: sequence i owns as many consecutive words of the stream as it needs, in full blocks of four random
  * numbers, in the order W or Q, u, A, C or B, G, and for each of the T + 1 states its own n_h, the n_s of its

@@ -99,7 +99,8 @@ def main():
     parser.add_argument("--file", type=pathlib.Path, default=HERE / "last_runs.tsv")
     parser.add_argument("--page", type=pathlib.Path, default=HERE.parents[1] / "tools" / "reference" / "results.md")
     asked = parser.parse_intermixed_args()
-    listed = subprocess.run([asked.command, "reproduce", "--list", "--json"], capture_output=True, text=True, check=True)
+    listed = subprocess.run([asked.command, "reproduce", "--list", "--json"], capture_output=True, text=True,
+                            check=True)
     names = [json.loads(line)["name"] for line in listed.stdout.splitlines()]
     rows = read(asked.file)
     take(rows, asked.folders)
@@ -110,7 +111,8 @@ def main():
     if asked.folders or asked.write:
         asked.page.write_text(before + BEGIN + table + END + behind, encoding="utf-8")
         return
-    tap.ok(asked.file.exists() and asked.file.read_text(encoding="utf-8") == text_of(rows), "the file is as it is written")
+    tap.ok(asked.file.exists() and asked.file.read_text(encoding="utf-8") == text_of(rows),
+           "the file is as it is written")
     for name, scale in sorted(rows):
         tap.ok(name in names, f"{name}, {scale}: is a study")
     tap.ok(within == table, "the page has the rows of the file", "last_runs.py COMMAND --write makes it anew")

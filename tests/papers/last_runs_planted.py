@@ -14,7 +14,13 @@ import tap
 COMMAND = """#!/bin/sh
 printf '{"name":"one"}\\n{"name":"two"}\\n'
 """
-PAGE = "Before.\n\n<!-- last runs: tests/papers/last_runs.py writes this table -->\n<!-- end of last runs -->\n\nBehind.\n"
+PAGE = """Before.
+
+<!-- last runs: tests/papers/last_runs.py writes this table -->
+<!-- end of last runs -->
+
+Behind.
+"""
 
 
 def plant(folder, name, date, judged, missed, command_line="iclab reproduce all", scale="ci"):
@@ -46,8 +52,8 @@ with tempfile.TemporaryDirectory() as name:
            "a row has the run; what ran with --only has none", *rows)
     page = (work / "page").read_text()
     tap.ok(page.startswith("Before.\n") and page.endswith("\n\nBehind.\n"), "the rest of the page stays", page)
-    tap.ok("\n| `one` | 7 of 9, 2026-01-02 (a) |  |  |\n| `two` |  |  |  |\n\n* (a) `cpu` on Machine, commit c02\n" in page,
-           "the page has a line for each study", page)
+    tap.ok("| `one` | 7 of 9, 2026-01-02 (a) |  |  |\n| `two` |  |  |  |\n\n* (a) `cpu` on Machine, commit c02\n"
+           in page, "the page has a line for each study", page)
     plant(work / "second", "one", "2026-01-01", 9, 9)
     plant(work / "second", "two", "2026-01-03", 4, 1, scale="short")
     run(work, work / "second")
@@ -61,5 +67,6 @@ with tempfile.TemporaryDirectory() as name:
     tap.ok((work / "page").read_text() == page, "--write makes it anew")
     (work / "file").write_text((work / "file").read_text().replace("one\t", "zero\t"))
     ran = run(work)
-    tap.ok("not ok 3 - zero, ci: is a study" in ran.stdout and ran.returncode == 1, "a row of no study fails", ran.stdout)
+    tap.ok("not ok 3 - zero, ci: is a study" in ran.stdout and ran.returncode == 1, "a row of no study fails",
+           ran.stdout)
 tap.done()

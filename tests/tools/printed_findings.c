@@ -155,12 +155,10 @@ static void check_finding(tap_run *tap, size_t i, const char *line) {
 }
 
 static void check_training(tap_run *tap, const icl_training_row *training, const char *line) {
-    const expected_field fields[] = {{"reproduction", 0, "gd-construction"},
-                                     {"training", 0, training->what},
-                                     {"seed", training->seed, NULL},
-                                     {"first_loss", training->first, NULL},
-                                     {"last_loss", training->last, NULL},
-                                     {"diverged", training->has_diverged, NULL}};
+    const expected_field fields[] = {
+        {"reproduction", 0, "gd-construction"}, {"training", 0, training->what},
+        {"seed", training->seed, NULL},         {"first_loss", training->first, NULL},
+        {"last_loss", training->last, NULL},    {"diverged", training->has_diverged, NULL}};
     check_json(tap, line, fields, COUNT(fields));
 }
 

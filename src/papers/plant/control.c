@@ -193,9 +193,9 @@ static const char *const rules[RULES] = {"model", "least squares", "ridge of the
 
 /* By length and rule: the median squared error of (A, B), the median of the cost over the least one less 1, and the
  * share of controllers that make the plant stable. Then the squared error of predictions behind 32 pairs, of the model
- * and of the better ridge regression of the task, and that of who knows the plant less the model's. Then, over all plants, the largest relative
- * distance of the least cost from tr V, the least cost of any controller over it less 1, and the median ratio of what
- * a whole and half of an error cost. */
+ * and of the better ridge regression of the task, and that of who knows the plant less the model's. Then, over all
+ * plants, the largest relative distance of the least cost from tr V, the least cost of any controller over it less 1,
+ * and the median ratio of what a whole and half of an error cost. */
 enum {
     ERROR = 0,
     EXCESS,
