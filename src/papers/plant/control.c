@@ -165,17 +165,19 @@ static const struct {
 enum { MESA = 0, LINEAR, SOFTMAX, KINDS };
 
 static const struct {
-    const char *name, *settings;
-} kinds[KINDS] = {{"mesa layer", "model.mixer=mesa model.heads=1 model.key_width=6 model.value_width=6 "
-                                 "model.normalize_keys=none model.iterations=15"},
-                  {"linear attention", "model.mixer=linear model.normalize_keys=none"},
-                  {"softmax attention", "model.mixer=softmax model.layers=2 model.norm=rms model.output_norm=rms"}};
+    const char *name, *stem, *settings; /* stem: of run folders */
+} kinds[KINDS] = {
+    {"mesa layer", "mesa",
+     "model.mixer=mesa model.heads=1 model.key_width=6 model.value_width=6 "
+     "model.normalize_keys=none model.iterations=15"},
+    {"linear attention", "linear", "model.mixer=linear model.normalize_keys=none"},
+    {"softmax attention", "softmax", "model.mixer=softmax model.layers=2 model.norm=rms model.output_norm=rms"}};
 
 static void plan(icl_study *study) {
     for (size_t kind = 0; kind < KINDS; kind++)
         for (size_t i = 0; i < budgets[study->scale].seeds; i++)
             ICL_ADD_CELL(study, .name = kinds[kind].name, .recipe = "mesa", .seed = icl_study_seed(study, i),
-                         .folder = ICL_PHRASE("%s-%zu", kinds[kind].name, i + 1), .at = {kind, i},
+                         .folder = ICL_PHRASE("%s-%zu", kinds[kind].stem, i + 1), .at = {kind, i},
                          .settings = {ICL_PHRASE("task.hidden=%d task.controls=%d task.positions=%d "
                                                  "task.process_noise=%g eval.predictors=ridge:0.1,ridge:1,floor "
                                                  "eval.every=0",
