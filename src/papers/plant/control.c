@@ -3,11 +3,13 @@
  * sequence, as a practical use of what von Oswald and others 2023 (arXiv 2309.05858) train. Tokens hold (x_t, u_t) and
  * the pair (x_(t-1), u_(t-1)), x_t, so that one layer can regress.
  *
- * A model's (A, B) is how its prediction of the next state answers to x and u: behind t pairs the last token asks for
- * e_j and for -e_j in turn, and half of the difference of the two answers is column j. It is set beside least squares,
- * and the ridge regression of the prior's penalty: entries of A and B have variance 1 / n, and noise p, so that it is
- * p^2 n. Each pair (A, B) is then taken for the truth, as in certainty equivalence: the best controller for it runs on
- * the true plant, whose own best controller has the least cost (regulator.h).
+ * A model's (A, B) is how its prediction of the next state answers to x and u. Behind t pairs one more token asks for
+ * e_j and for -e_j in turn, as a sequence's first token does: nothing comes before it, so that it holds no pair. Half of
+ * the difference of the two answers is column j. (It must be x in both of its places: a trained layer reads the state
+ * partly from the label, which is always the same.) (A, B) is set beside least squares, and the ridge regression of the
+ * prior's penalty: entries of A and B have variance 1 / n, and noise p, so that it is p^2 n. Each pair (A, B) is then
+ * taken for the truth, as in certainty equivalence: the best controller for it runs on the true plant, whose own best
+ * controller has the least cost (regulator.h).
  *
  * Mania, Tu, Recht 2019, "Certainty Equivalence is Efficient for Linear Quadratic Control" (arXiv 1902.07826): the cost
  * above the least is of second order in the error of (A, B). Half of an error leaves a quarter of it.
@@ -57,31 +59,42 @@ static void split(const icl_plant *plant, double *A, double *B) {
     }
 }
 
-/* out [n][n] = (I + G H)^-1 right. Row-major matrices are the transposed ones of LAPACK: X^T (I + G H)^T = right^T. */
-static bool solve_left(const double *G, const double *H, const double *right, double *out) {
-    double system[N * N], columns[N * N];
+/* to [columns][rows] = from^T, [rows][columns]: LAPACK's order of a matrix. */
+static void transpose(const double *from, size_t rows, size_t columns, double *to) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            to[j * rows + i] = from[i * columns + j];
+}
+
+/* out [n][n] = (I + G V)^-1 right. LAPACK reads the transposed one of I + V G, and both are symmetric. */
+static bool solve_left(const double *G, const double *V, const double *right, double *out) {
+    double system[N * N], solved[N * N];
     int pivots[N];
 
-    multiply(G, false, H, N, N, N, system);
+    multiply(V, false, G, N, N, N, system);
     for (size_t i = 0; i < N; i++)
         system[i * N + i] += 1;
-    memcpy(columns, right, sizeof columns);
-    if (LAPACKE_dgesv(LAPACK_ROW_MAJOR, N, N, system, N, pivots, columns, N) != 0)
+    transpose(right, N, N, solved);
+    if (LAPACKE_dgesv_work(LAPACK_COL_MAJOR, N, N, system, N, pivots, solved, N) != 0)
         return false;
-    memcpy(out, columns, sizeof columns);
+    transpose(solved, N, N, out);
     return true;
 }
 
 /* K = (I + B^T V B)^-1 B^T V A. */
 static bool find_gain(const double *A, const double *B, const double *V, double *gain) {
-    double weighted[M * N], system[M * M];
+    double weighted[M * N], system[M * M], pushed[M * N], solved[N * M];
 
     multiply(B, true, V, M, N, N, weighted);
     multiply(weighted, false, B, M, N, M, system);
     for (size_t i = 0; i < M; i++)
         system[i * M + i] += 1;
-    multiply(weighted, false, A, M, N, N, gain);
-    return LAPACKE_dposv(LAPACK_ROW_MAJOR, 'U', M, N, system, M, gain, N) == 0;
+    multiply(weighted, false, A, M, N, N, pushed);
+    transpose(pushed, M, N, solved);
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', M, N, system, M, solved, M) != 0)
+        return false;
+    transpose(solved, N, M, gain);
+    return true;
 }
 
 /*
@@ -94,9 +107,7 @@ static double double_steps(double *A, double *G, double *V) {
 
     if (!solve_left(G, V, A, of_A) || !solve_left(G, V, G, of_G))
         return (double)NAN;
-    for (size_t i = 0; i < N; i++)
-        for (size_t j = 0; j < N; j++)
-            transposed[i * N + j] = A[j * N + i];
+    transpose(A, N, N, transposed);
     multiply(A, false, of_G, N, N, N, moved);
     multiply(moved, false, transposed, N, N, N, turned);
     multiply(V, false, of_A, N, N, N, moved);
@@ -154,7 +165,7 @@ double icl_plant_cost(const icl_plant *plant, const double *gain) {
 
 enum { POSITIONS = 33, LENGTHS = 3 };
 
-static const size_t lengths[LENGTHS] = {8, 16, 32}; /* pairs seen */
+static const size_t lengths[LENGTHS] = {8, 16, POSITIONS - 2}; /* pairs seen */
 
 #define NOISE 0.3
 
@@ -194,7 +205,7 @@ enum { MODEL = 0, LEAST_SQUARES, RIDGE, RULES };
 static const char *const rules[RULES] = {"model", "least squares", "ridge of the prior"};
 
 /* By length and rule: the median squared error of (A, B), the median of the cost over the least one less 1, and the
- * share of controllers that make the plant stable. Then the squared error of predictions behind 32 pairs, of the model
+ * share of controllers that make the plant stable. Then the squared error of predictions behind 31 pairs, of the model
  * and of the better ridge regression of the task, and that of who knows the plant less the model's. Then, over all
  * plants, the largest relative distance of the least cost from tr V, the least cost of any controller over it less 1,
  * and the median ratio of what a whole and half of an error cost. */
@@ -228,7 +239,7 @@ enum { ASKED = N, LABEL = ASKED + P, PAIR = LABEL + N, TOKEN = PAIR + P };
 
 /* The regression on the pairs that tokens 1 … pairs hold: Theta (sum z z^T + penalty I) = sum x z^T. */
 static bool regress(const float *tokens, size_t pairs, double penalty, icl_plant *found) {
-    double gram[P * P] = {0}, right[P * N] = {0};
+    double gram[P * P] = {0}, right[N * P] = {0};
 
     for (size_t i = 0; i < P; i++)
         gram[i * P + i] = penalty;
@@ -238,35 +249,40 @@ static bool regress(const float *tokens, size_t pairs, double penalty, icl_plant
             for (size_t j = 0; j < P; j++)
                 gram[i * P + j] += (double)pair[i] * (double)pair[j];
             for (size_t j = 0; j < N; j++)
-                right[i * N + j] += (double)pair[i] * (double)label[j];
+                right[j * P + i] += (double)label[j] * (double)pair[i];
         }
     }
-    if (LAPACKE_dposv(LAPACK_ROW_MAJOR, 'U', P, N, gram, P, right, N) != 0)
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', P, N, gram, P, right, P) != 0)
         return false;
-    for (size_t i = 0; i < N; i++)
-        for (size_t j = 0; j < P; j++)
-            found->matrix[i * P + j] = right[j * N + i];
+    memcpy(found->matrix, right, sizeof right);
     return true;
+}
+
+/* Writes the token that asks for `sign` e_j. */
+static void write_question(size_t j, int sign, float *token) {
+    memset(token, 0, TOKEN * sizeof *token);
+    token[ASKED + j] = (float)sign;
+    if (j < N)
+        token[LABEL + j] = (float)sign;
 }
 
 /* Asks the model behind `pairs` pairs for the columns of (A, B) of all sequences of the chunk, and leaves the tokens as
  * they were drawn. */
 static icl_status ask_model(icl_sequences *drawn, icl_trainer *trained, size_t pairs, icl_plant *found, float *tokens,
                             icl_error *error) {
-    const size_t size = (size_t)POSITIONS * TOKEN;
+    const size_t size = (size_t)POSITIONS * TOKEN, place = pairs + 1;
 
     memset(found, 0, drawn->chunk * sizeof *found);
     memcpy(tokens, drawn->inputs, drawn->chunk * size * sizeof *tokens);
     for (size_t j = 0; j < P; j++)
         for (int sign = -1; sign <= 1; sign += 2) {
             for (size_t i = 0; i < drawn->chunk; i++)
-                for (size_t k = 0; k < P; k++)
-                    tokens[i * size + pairs * TOKEN + ASKED + k] = k == j ? (float)sign : 0;
+                write_question(j, sign, tokens + i * size + place * TOKEN);
             ICL_CHECK(icl_tensor_write(drawn->batch.inputs, tokens, error));
             ICL_CHECK(icl_sequences_predict(drawn, trained, error));
             for (size_t i = 0; i < drawn->chunk; i++)
                 for (size_t k = 0; k < N; k++)
-                    found[i].matrix[k * P + j] += .5 * sign * (double)drawn->model[(i * POSITIONS + pairs) * N + k];
+                    found[i].matrix[k * P + j] += .5 * sign * (double)drawn->model[(i * POSITIONS + place) * N + k];
         }
     return icl_tensor_write(drawn->batch.inputs, drawn->inputs, error);
 }
@@ -391,12 +407,12 @@ static icl_status measure_predictions(const icl_study *study, const icl_study_ce
 
     ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const icl_position_score last = icl_reproduce_score(evaluation, names[i])->positions[POSITIONS - 1];
+        const icl_position_score last = icl_reproduce_score(evaluation, names[i])->positions[POSITIONS - 2];
         icl_number *into = &numbers[i == 0 ? PREDICTED : PREDICTED_RIDGE];
         if (!(into->value < last.loss)) /* also if it is NaN */
             *into = (icl_number){last.loss, last.se};
     }
-    const icl_position_score floor = icl_reproduce_score(evaluation, "floor")->positions[POSITIONS - 1];
+    const icl_position_score floor = icl_reproduce_score(evaluation, "floor")->positions[POSITIONS - 2];
     numbers[FLOOR_BELOW] = (icl_number){floor.minus_model, floor.minus_model_se};
     return ICL_OK;
 }
@@ -474,16 +490,16 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
         show(study, cell, RIDGE, rules[RIDGE]);
     }
     ICL_JUDGE(study, .what = ICL_PHRASE("%s, who knows (A, B) less it", cell->name),
-              .quantity = "squared error behind 32 pairs", ICL_OURS(below), .target = 0,
+              .quantity = "squared error behind 31 pairs", ICL_OURS(below), .target = 0,
               .tolerance = 4 * below.standard_error, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
               .source = "no predictor is below it");
-    ICL_JUDGE(study, .what = ICL_PHRASE("%s, next state", cell->name), .quantity = "squared error behind 32 pairs",
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s, next state", cell->name), .quantity = "squared error behind 31 pairs",
               ICL_OURS(ours), .target = ridge.value, .tolerance = .1 * ridge.value, .criterion = ICL_AT_MOST,
               .evidence = evidence_of(study, cell), .source = "the better of two ridge regressions",
               .note = ICL_PHRASE("ridge %.4g", ridge.value));
     show(study, cell, MODEL, cell->name);
     ICL_JUDGE(study, .what = ICL_PHRASE("%s, its controllers beside those of least squares", cell->name),
-              .quantity = "ratio of median excess costs, 32 pairs",
+              .quantity = "ratio of median excess costs, 31 pairs",
               .ours = excess_after(study, cell, LENGTHS - 1, MODEL).value / regressed.value, .target = 1,
               .tolerance = .5, .criterion = ICL_AT_MOST, .evidence = evidence_of(study, cell),
               .source = "it identifies the plant as they do");
@@ -521,7 +537,7 @@ static void conclude(icl_study *study) {
         ICL_JUDGE(study, .what = "mesa layer above linear attention", .quantity = "share of stable controllers",
                   ICL_OURS(above), .target = 3 * above.standard_error, .criterion = ICL_AT_LEAST,
                   .evidence = evidence_of(study, mesa), .source = "one step of descent is no regression",
-                  .note = ICL_PHRASE("%.4g and %.4g behind 32 pairs", ours.value, step.value));
+                  .note = ICL_PHRASE("%.4g and %.4g behind 31 pairs", ours.value, step.value));
     }
     draw_excess(study);
 }
