@@ -4,12 +4,12 @@
  * the pair (x_(t-1), u_(t-1)), x_t, so that one layer can regress.
  *
  * A model's (A, B) is how its prediction of the next state answers to x and u. Behind t pairs one more token asks for
- * e_j and for -e_j in turn, as a sequence's first token does: nothing comes before it, so that it holds no pair. Half of
- * the difference of the two answers is column j. (It must be x in both of its places: a trained layer reads the state
- * partly from the label, which is always the same.) (A, B) is set beside least squares, and the ridge regression of the
- * prior's penalty: entries of A and B have variance 1 / n, and noise p, so that it is p^2 n. Each pair (A, B) is then
- * taken for the truth, as in certainty equivalence: the best controller for it runs on the true plant, whose own best
- * controller has the least cost (regulator.h).
+ * e_j and for -e_j in turn, as a sequence's first token does: nothing comes before it, so that it holds no pair. Half
+ * of the difference of the two answers is column j. (It must be x in both of its places: a trained layer reads the
+ * state partly from the label, which is always the same.) (A, B) is set beside least squares, and the ridge regression
+ * of the prior's penalty: entries of A and B have variance 1 / n, and noise p, so that it is p^2 n. Each pair (A, B) is
+ * then taken for the truth, as in certainty equivalence: the best controller for it runs on the true plant, whose own
+ * best controller has the least cost (regulator.h).
  *
  * Mania, Tu, Recht 2019, "Certainty Equivalence is Efficient for Linear Quadratic Control" (arXiv 1902.07826): the cost
  * above the least is of second order in the error of (A, B). Half of an error leaves a quarter of it.
