@@ -171,6 +171,7 @@ typedef struct reproduce_options {
 typedef struct printer {
     const reproduce_options *options;
     bool missing_gnuplot;
+    size_t trainings;  /* those behind missed findings, so far */
     icl_status status; /* the first failure to print a finding */
     result_writer keep;
     progress_printer progress;
@@ -232,6 +233,35 @@ static void report(void *user, const icl_reproduction *reproduction, const icl_f
         p->status = keep_row(p, reproduction, finding, NULL);
 }
 
+static void print_losses(const icl_training_row *training, bool is_first) {
+    char first[32], last[32];
+
+    if (is_first)
+        printf("\nTrainings behind what is missed, by the mean losses of their first steps and of the last tenth:\n");
+    printf("  %s, seed %" PRIu32 ": from %s to %s\n", training->what, training->seed,
+           icl_finding_number(training->first, first),
+           training->has_diverged ? "divergence" : icl_finding_number(training->last, last));
+    fflush(stdout);
+}
+
+static void trained(void *user, const icl_reproduction *reproduction, const icl_training_row *training) {
+    printer *p = user;
+    icl_json json = {0};
+
+    progress_clear(&p->progress);
+    if (!p->options->json)
+        print_losses(training, p->trainings == 0);
+    p->trainings++;
+    icl_json_text(&json, "reproduction", reproduction->name);
+    icl_json_text(&json, "training", training->what);
+    icl_json_count(&json, "seed", training->seed);
+    icl_json_number(&json, "first_loss", training->first);
+    icl_json_number(&json, "last_loss", training->last);
+    icl_json_flag(&json, "diverged", training->has_diverged);
+    if (p->status == ICL_OK)
+        p->status = results_add_to(&p->keep, "trainings", &json, NULL);
+}
+
 static void say(void *user, const char *text) {
     printer *p = user;
 
@@ -264,7 +294,9 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
 
     ICL_CHECK(icl_reproduce_verdict((icl_scale)p->options->scale, summary->judged, summary->missed, &verdict, error));
     if (!p->options->json)
-        printf("%s\n", verdict.bytes);
+        printf("%s%s\n", p->trainings > 0 ? "\n" : "", verdict.bytes);
+    if (!p->options->json && reproduction->scope)
+        printf("Its scope: %s\n", reproduction->scope);
     icl_text_release(&verdict);
     if (!p->options->json)
         printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name, summary->findings,
@@ -322,6 +354,7 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
     params.backend = backend;
     params.seconds_before = seconds_before;
     params.report = report;
+    params.trained = trained;
     params.progress = show_progress;
     params.draw = draw;
     params.user = &p;

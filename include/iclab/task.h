@@ -86,7 +86,7 @@ typedef struct icl_side {
 /* (x_t, 0), [B, d + 1]; present together with gram. */
 #define ICL_SIDE_QUERY "query"
 
-/* Side tensors of dynamical systems, except in batches for training: W, [B, n_h, n_h], of h <- W h. */
+/* Side tensors of dynamical systems, not for training: (W G), [B, n_h, n_h + n_u], of h <- W h + G u; W without u. */
 #define ICL_SIDE_TRANSITION "transition"
 /* C, [B, n_s, n_h], of s = C h, if a linear map shows the state. */
 #define ICL_SIDE_OBSERVATION "observation"

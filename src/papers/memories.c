@@ -395,5 +395,8 @@ const icl_reproduction icl_memories = ICL_STUDY(
         .claim =
             "States of one size differ by what they can do with it: those that a write can turn track parity, those "
             "whose channels choose what they keep copy best, and delta rules are nearest to least squares.",
+        .scope = "A met table means that no mixer is below what no model can beat and that three orders "
+                 "which papers state hold at this size; the other orders of the page are shown and not "
+                 "judged, and one training each does not tell luck from merit.",
         .cost = {"5 s", "12 min", "10 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

@@ -64,6 +64,9 @@
     PAPER("von Oswald et al. 2023, \"Uncovering mesa-optimization algorithms in Transformers\" (arXiv " \
           "2309.05858)") \
         STUDY(mesa_depth) STUDY(mesa_partial) STUDY(mesa_fewshot) \
+    PAPER("Mania, Tu, Recht 2019, \"Certainty Equivalence is Efficient for Linear Quadratic Control\" (arXiv " \
+          "1902.07826), with plants that are identified in context") \
+        STUDY(plant_control) \
     PAPER("Grazzi et al. 2024, \"Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues\" " \
           "(arXiv 2411.12537), and Siems et al. 2025, \"DeltaProduct\" (arXiv 2502.10297)") \
         STUDY(state_parity) STUDY(state_words) \

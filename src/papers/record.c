@@ -250,6 +250,35 @@ icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, 
     return add_to_report(run, finding, error);
 }
 
+/* ---- Trainings behind missed findings ---- */
+
+static icl_status report_trainings(const icl_reproducing *run, icl_error *error) {
+    static const icl_report_column columns[] = {
+        {"training", false}, {"seed", true}, {"first loss", true}, {"last loss", true}};
+
+    if (run->training_count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_report_section(run->report, "Trainings behind what is missed", error));
+    ICL_CHECK(icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error));
+    for (size_t i = 0; i < run->training_count; i++) {
+        const icl_training_row *row = &run->trainings[i];
+        char seed[16], first[32], last[32];
+        snprintf(seed, sizeof seed, "%" PRIu32, row->seed);
+        icl_finding_number(row->first, first);
+        icl_finding_number(row->last, last);
+        const char *const cells[] = {row->what, seed, isnan(row->first) ? "-" : first,
+                                     row->has_diverged  ? "diverged"
+                                     : isnan(row->last) ? "-"
+                                                        : last};
+        ICL_CHECK(icl_report_table_row(run->report, row->has_diverged ? ICL_TONE_BAD : ICL_TONE_PLAIN, cells, error));
+    }
+    ICL_CHECK(icl_report_table_end(run->report, error));
+    return icl_report_paragraph(run->report,
+                                "Losses are means over the batches of the first steps and of the last tenth. Where "
+                                "they did not fall, the training failed, and the claim was not tested.",
+                                error);
+}
+
 /* ---- The file ---- */
 
 static icl_status add_pictures(icl_reproducing *run, icl_error *error) {
@@ -304,6 +333,9 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_table_end(run->report, error));
+    if (run->reproduction->scope)
+        ICL_TRY(icl_report_paragraph(run->report, run->reproduction->scope, error));
+    ICL_TRY(report_trainings(run, error));
     ICL_TRY(icl_report_paragraph(run->report, explanation, error));
     ICL_TRY(report_curves(run, error));
     ICL_TRY(add_pictures(run, error));
@@ -324,4 +356,5 @@ void icl_record_release(icl_reproducing *run) {
     icl_text_release(&run->table);
     icl_text_release(&run->pictures);
     icl_free(&run->curves);
+    icl_free(&run->trainings);
 }

@@ -111,6 +111,14 @@ typedef struct icl_study icl_study;
 typedef struct icl_study_cell icl_study_cell;
 typedef struct icl_number icl_number;
 
+/* Where a training began and ended. These rows tell a training that failed from a claim that is refuted. */
+typedef struct icl_training_row {
+    char what[128];     /* the point that it belongs to */
+    uint32_t seed;      /* of the training */
+    double first, last; /* mean losses of its first batches and of the last tenth; NaN: there are none */
+    bool has_diverged;  /* or its last losses are no numbers */
+} icl_training_row;
+
 typedef struct icl_reproduce_params {
     icl_backend *backend;
     icl_scale scale;
@@ -128,6 +136,8 @@ typedef struct icl_reproduce_params {
     void (*progress)(void *user, const icl_session_progress *progress); /* of each training; may be NULL */
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
+    /* Gets each training behind a missed finding, after the last finding; may be NULL. */
+    void (*trained)(void *user, const icl_reproduction *reproduction, const icl_training_row *training);
     void *user;
 } icl_reproduce_params;
 
@@ -148,6 +158,8 @@ typedef struct icl_reproducing {
     icl_text pictures;     /* names of the figures, one a line */
     icl_curve_row *curves; /* points of the figures drawn by icl_curves_draw */
     size_t curve_count, curve_capacity;
+    icl_training_row *trainings; /* those behind missed findings */
+    size_t training_count, training_capacity;
     const struct icl_study_listener *listener; /* set if it is only listed (study_list.h): gets all findings */
 } icl_reproducing;
 
@@ -160,6 +172,7 @@ struct icl_reproduction {
 
     /* ---- What it does (study.h); all but `plan` may be NULL ---- */
     const char *claim; /* the paper's claim, in one plain sentence */
+    const char *scope; /* one sentence: what a table whose targets are all met means, and what was not tested */
     size_t numbers;    /* the number of numbers measured of each cell */
     void (*plan)(icl_study *study);
     /* Fills `values` [icl_model_size], which holds the parameters of the cell's own recipe on entry; `from` holds the

@@ -212,6 +212,26 @@ icl_number icl_over_seeds(const icl_study *study, const icl_study_cell *cell, si
 
 /* ---- Judging ---- */
 
+static void blame(kept_cell *kept) {
+    if (kept->has_missed)
+        return;
+    kept->has_missed = true;
+    for (size_t i = 0; i < kept->need_count; i++)
+        blame(kept->needs[i]);
+    if (kept->cell.begins_with)
+        blame((kept_cell *)kept->cell.begins_with);
+}
+
+/* Marks the cells behind a missed finding: those of the point that is being judged, or all. */
+static void blame_cells(const icl_study *study) {
+    const icl_study_cell *judged = study->frame->judged;
+
+    study->frame->has_missed_across = study->frame->has_missed_across || !judged;
+    for (size_t i = 0; judged && i < study->count; i++)
+        if (strcmp(study->cells[i]->name, judged->name) == 0)
+            blame((kept_cell *)study->cells[i]);
+}
+
 void icl_study_found(icl_study *study, const icl_finding *finding) {
     icl_study_frame *frame = study->frame;
     icl_finding whole = *finding;
@@ -221,6 +241,8 @@ void icl_study_found(icl_study *study, const icl_finding *finding) {
         return;
     if (!whole.what && frame->judged)
         whole.what = frame->judged->name;
+    if (icl_finding_judge(&whole) == ICL_MISSED)
+        blame_cells(study);
     icl_study_check(study, icl_reproduce_found(study->run, &whole, &error), &error);
 }
 

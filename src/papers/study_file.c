@@ -34,6 +34,7 @@ static const icl_choice ways_of_seeds[] = {
     { NULL, name, ICL_KEY_PROSE, "", 0, 0, NULL, NULL }
 
 static const icl_recipe_key study_keys[] = {PROSE_KEY("claim"),
+                                            PROSE_KEY("scope"),
                                             PROSE_KEY("source"),
                                             PROSE_KEY("recipe"),
                                             {NULL, "seeds", ICL_KEY_COUNT, "0", 0, 1000, NULL, NULL},
@@ -603,11 +604,12 @@ static icl_status read_file(icl_study_file *file, icl_error *error) {
 
 /* Makes the study one of those that are shipped, and gives its paper. */
 static icl_status ship(icl_study_file *file, const char **paper, icl_error *error) {
-    static const char *const listed[] = {"paper", "about", "source", "cost_ci", "cost_short"};
+    static const char *const listed[] = {"paper", "about", "source", "cost_ci", "cost_short", "scope"};
 
     for (size_t i = 0; i < sizeof listed / sizeof *listed; i++)
         if (text_in(file, "study", listed[i])[0] == '\0')
-            return missing(file, icl_study_section_find(file, "study"), listed[i], "..., which --list shows", error);
+            return missing(file, icl_study_section_find(file, "study"), listed[i], "..., as shipped studies have",
+                           error);
     file->reproduction.file = NULL;
     *paper = text_in(file, "study", "paper");
     return ICL_OK;
@@ -631,6 +633,8 @@ icl_status icl_study_file_load(const char *path, const char **paper, icl_study_f
         loaded->reproduction.cost[scale] = cost[0] ? cost : NULL;
     }
     loaded->reproduction.claim = text_in(loaded, "study", "claim");
+    const char *scope = text_in(loaded, "study", "scope");
+    loaded->reproduction.scope = scope[0] ? scope : NULL;
     loaded->reproduction.source = text_in(loaded, "study", "source");
     if (loaded->reproduction.source[0] == '\0')
         loaded->reproduction.source = icl_path_name(loaded->path);

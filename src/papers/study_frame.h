@@ -22,6 +22,7 @@ typedef struct icl_study_frame {
     icl_study_held *held; /* [held_count] */
     size_t held_count, held_capacity;
     const icl_study_cell *judged; /* the point that findings without a name belong to */
+    bool has_missed_across;       /* a finding that compares points is missed */
 } icl_study_frame;
 
 /* A cell together with what it owns. */
@@ -33,6 +34,7 @@ typedef struct kept_cell {
     struct kept_cell **needs;
     size_t need_count, need_capacity;
     bool is_chosen, is_trained; /* it is judged; it is trained, for itself or for other cells */
+    bool has_missed;            /* a finding of its point, or of a point that needs it, is missed */
 } kept_cell;
 
 /* Returns whether the cell is trained or measured, for itself or for others. */

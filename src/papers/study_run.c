@@ -1,6 +1,8 @@
 /* A study that runs: the start of trainings, the processes that do them, loading finished ones, and the way to
  * findings. */
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,6 +14,7 @@
 #include "papers/study_frame.h"
 #include "papers/study_list.h"
 #include "run/cell.h"
+#include "run/metrics.h"
 #include "run/sweep/work.h"
 #include "train/settings.h"
 
@@ -259,6 +262,51 @@ done:
     return status;
 }
 
+/* Keeps a training for the report, and tells the caller of it. */
+static icl_status keep_training(icl_reproducing *run, const icl_training_row *training, icl_error *error) {
+    ICL_CHECK(icl_grow(&run->trainings, run->training_count, &run->training_capacity, sizeof *run->trainings,
+                       "trainings", error));
+    run->trainings[run->training_count++] = *training;
+    if (run->params->trained)
+        run->params->trained(run->params->user, run->reproduction, training);
+    return ICL_OK;
+}
+
+/* Reads where the training of a cell began and ended in its folder. */
+static icl_status record_training(const icl_study *study, const kept_cell *kept, icl_error *error) {
+    const icl_study_cell *cell = &kept->cell;
+    icl_training_row row = {.seed = (uint32_t)icl_train_keys_read(kept->recipe).seed,
+                            .first = (double)NAN,
+                            .last = (double)NAN,
+                            .has_diverged = cell->has_diverged};
+    icl_metrics metrics = {0};
+    char *folder = NULL;
+    icl_status status = ICL_OK;
+
+    snprintf(row.what, sizeof row.what, "%s", cell->name);
+    ICL_TRY(icl_study_folder(study, cell, &folder, error));
+    ICL_TRY(icl_metrics_read(folder, &metrics, error));
+    ICL_TRY(icl_metrics_final_loss(folder, &row.last, error));
+    if (metrics.count > 0)
+        row.first = metrics.loss[0];
+    row.has_diverged = row.has_diverged || (metrics.count > 0 && isnan(row.last));
+    status = keep_training(study->run, &row, error);
+done:
+    icl_metrics_release(&metrics);
+    icl_free(&folder);
+    return status;
+}
+
+static icl_status record_trainings(const icl_study *study, icl_error *error) {
+    for (size_t i = 0; i < study->count; i++) {
+        const kept_cell *kept = (const kept_cell *)study->cells[i];
+        const bool is_behind = kept->has_missed || study->frame->has_missed_across;
+        if (is_behind && kept->recipe && !kept->cell.is_untrained && icl_study_trains(study, kept))
+            ICL_CHECK(record_training(study, kept, error));
+    }
+    return ICL_OK;
+}
+
 static icl_status run_study(icl_reproducing *run, icl_error *error) {
     icl_study_frame frame;
     icl_study study;
@@ -271,7 +319,8 @@ static icl_status run_study(icl_reproducing *run, icl_error *error) {
         ICL_TRY(icl_study_end(&study, error));
     }
     icl_study_conclude(&study);
-    status = icl_study_end(&study, error);
+    ICL_TRY(icl_study_end(&study, error));
+    status = record_trainings(&study, error);
 done:
     icl_study_close(&study);
     return status;

@@ -283,5 +283,8 @@ const icl_reproduction icl_text_memories = ICL_STUDY(
         .claim =
             "Memories of every kind learn text: each knows more than how often each byte comes, and bytes that come "
             "later in a window cost less.",
+        .scope = "A met table means that models are equally large, know more than how often bytes come and "
+                 "gain from what stands before; the order of mixers is shown and not judged, as one text "
+                 "and one short training decide it.",
         .cost = {"5 s", "9 min", "12 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

@@ -11,16 +11,19 @@
  *
  *     task.transition = contracting  W = Q diag(u) Q^T, Q a uniform rotation, u_i uniform between two eigenvalues
  *     task.state_clip = c            h_(t+1) is clipped to [-c, c] in each coordinate
+ *     task.controls = n_u            h_(t+1) = W h_t + G u_t + p eps_t, u_t ~ N(0, I), G_ij ~ N(0, 1 / n_h), so that
+ *                                    one input moves the state by about 1; a plant that is to be identified
  *
  * The paper gives neither the noise of most figures nor whether .5 and 1.1 are variances; here they are.
  *
- * Position t of T = task.positions holds s_t and has the target s_(t+1); with task.constructed it holds
- * (0, s_t, s_t, s_(t-1)), where s_0 = 0: what one layer of linear attention needs to take a step of gradient descent
- * (proposition 1).
+ * Position t of T = task.positions holds z_t = (s_t, u_t), or s_t alone without inputs u, and has the target s_(t+1).
+ * With task.constructed it holds (0, z_t, s_t, z_(t-1)), where z_0 = 0: what one layer of linear attention needs to
+ * take a step of gradient descent (proposition 1).
  *
  * The host draws: sequence i owns as many consecutive words of the stream as it needs, in full blocks of four random
- * numbers, in the order W or Q, u, A, C or B, and for each of the T + 1 states its own n_h and the n_s of its
- * observation's noise. Everything is made of them in double precision by +, -, *, / and sqrt, and rounded once.
+ * numbers, in the order W or Q, u, A, C or B, G, and for each of the T + 1 states its own n_h, the n_s of its
+ * observation's noise and its n_u inputs. Everything is made of them in double precision by +, -, *, / and sqrt, and
+ * rounded once.
  */
 #include "task/dynamical_system.h"
 
@@ -55,17 +58,21 @@ static const icl_recipe_key noisy_rows[] = {
 static const icl_recipe_key observed_rows[] = {
     {KEY(observed), "5", 1, MOST_WIDTH, .help = "numbers n_s of an observation"},
 };
+static const icl_recipe_key driven_rows[] = {
+    {KEY(controls), "0", 0, MOST_WIDTH, .help = "random inputs u_t, shown behind the state, of which the next depends"},
+};
 static const icl_recipe_key eigenvalue_rows[] = {
     {KEY(least_eigenvalue), "0.3", 0, 1, .help = "of a transition that contracts"},
     {KEY(largest_eigenvalue), "0.9", 0, 1, .help = "of a transition that contracts"},
 };
 static const icl_recipe_group noisy = ICL_RECIPE_GROUP(noisy_rows), observed = ICL_RECIPE_GROUP(observed_rows),
-                              eigenvalues = ICL_RECIPE_GROUP(eigenvalue_rows);
+                              driven = ICL_RECIPE_GROUP(driven_rows), eigenvalues = ICL_RECIPE_GROUP(eigenvalue_rows);
+static const icl_recipe_group *const full_groups[] = {&driven, NULL};
 static const icl_recipe_group *const partial_groups[] = {&observed, &noisy, NULL};
 static const icl_recipe_group *const nonlinear_groups[] = {&observed, NULL};
 static const icl_recipe_group *const contracting_groups[] = {&eigenvalues, NULL};
 
-static const icl_choice observation_words[] = {{"full", ICL_OBSERVED_FULLY},
+static const icl_choice observation_words[] = {{"full", ICL_OBSERVED_FULLY, full_groups},
                                                {"partial", ICL_OBSERVED_PARTLY, partial_groups},
                                                {"nonlinear", ICL_OBSERVED_NONLINEARLY, nonlinear_groups},
                                                {0}};
@@ -80,7 +87,7 @@ static const icl_recipe_key own_rows[] = {
     {KEY(transition), "orthogonal", .choices = transitions, .help = "how a state becomes the next"},
     {KEY(process_noise), "0.1", 0, 1e6, .help = "standard deviation of what is added to each state"},
     {KEY(state_clip), "0", 0, 1e6, .help = "the largest number of a state; 0: there is none"},
-    {KEY(constructed), "false", .help = "position t holds (0, s_t, s_t, s_(t-1)) and not s_t alone"},
+    {KEY(constructed), "false", .help = "position t holds (0, z_t, s_t, z_(t-1)) and not z_t = (s_t, u_t) alone"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_dynamical_system_keys[] = {&own_keys, NULL};
@@ -89,9 +96,12 @@ static void read_settings(const icl_recipe *recipe, icl_dynamics *system) {
     icl_recipe_read(recipe, &own_keys, system);
     icl_recipe_read(recipe, &noisy, system);
     icl_recipe_read(recipe, &observed, system);
+    icl_recipe_read(recipe, &driven, system);
     icl_recipe_read(recipe, &eigenvalues, system);
     if (system->observation == ICL_OBSERVED_FULLY)
         system->observed = system->hidden;
+    else
+        system->controls = 0;
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
@@ -103,8 +113,9 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     if (system->transition == ICL_TRANSITION_CONTRACTING && system->least_eigenvalue > system->largest_eigenvalue)
         return icl_recipe_reject(recipe, NAME(least_eigenvalue), error, "at most task.largest_eigenvalue = %g",
                                  system->largest_eigenvalue);
+    const size_t seen = system->observed + system->controls;
     task->shape = (icl_task_shape){.positions = system->positions,
-                                   .inputs = (system->constructed ? 4 : 1) * system->observed,
+                                   .inputs = system->constructed ? 2 * (system->observed + seen) : seen,
                                    .outputs = system->observed,
                                    .scored = system->positions,
                                    .loss = ICL_LOSS_SQUARED_ERROR};
@@ -121,13 +132,15 @@ static void fill_normals(icl_words *stream, double scale, size_t count, double *
 /* The arrays of one sequence: [n_h], or matrices. */
 typedef struct workspace {
     double *transition, *rotation, *eigenvalues, *state, *next, *units;
-    double *hidden_map, *map; /* A [n_h, n_h]; C or B [n_s, n_h] */
-    float *observations;      /* [T + 1][n_s] */
+    double *hidden_map, *map;     /* A [n_h, n_h]; C or B [n_s, n_h] */
+    double *drive, *pushed;       /* G [n_h, n_u]; G u [n_h] */
+    double *input;                /* u_t [n_u] */
+    float *observations, *inputs; /* [T + 1][n_s], [T + 1][n_u] */
 } workspace;
 
 static size_t count_words(const icl_dynamics *system, size_t positions) {
     const size_t h = system->hidden, s = system->observed;
-    size_t words = h * h + h * (positions + 1);
+    size_t words = h * h + h * (positions + 1) + system->controls * (h + positions + 1);
 
     if (system->transition == ICL_TRANSITION_CONTRACTING)
         words += h;
@@ -164,11 +177,12 @@ static void multiply(const double *matrix, const double *vector, size_t rows, si
     }
 }
 
-/* h <- W h + p eps, clipped. */
+/* h <- W h + G u + p eps, clipped. */
 static void advance(const icl_dynamics *system, icl_words *stream, const workspace *w) {
     multiply(w->transition, w->state, system->hidden, system->hidden, w->next);
+    multiply(w->drive, w->input, system->hidden, system->controls, w->pushed);
     for (size_t i = 0; i < system->hidden; i++) {
-        const double value = w->next[i] + system->process_noise * icl_words_normal(stream);
+        const double value = w->next[i] + w->pushed[i] + system->process_noise * icl_words_normal(stream);
         w->state[i] = system->state_clip > 0 ? fmin(system->state_clip, fmax(-system->state_clip, value)) : value;
     }
 }
@@ -212,12 +226,15 @@ static void draw_sequence(const icl_dynamics *system, icl_words *stream, size_t 
         fill_normals(stream, NONLINEAR_STD, h * h, w->hidden_map);
     if (system->observation != ICL_OBSERVED_FULLY)
         fill_normals(stream, system->observation == ICL_OBSERVED_PARTLY ? OBSERVED_STD : NONLINEAR_STD, s * h, w->map);
+    fill_normals(stream, 1 / sqrt((double)h), h * system->controls, w->drive);
     for (size_t t = 0; t <= positions; t++) {
         if (t == 0)
             fill_normals(stream, 1, h, w->state);
         else
             advance(system, stream, w);
         observe(system, stream, w, w->observations + t * s);
+        fill_normals(stream, 1, system->controls, w->input);
+        icl_narrow(w->input, system->controls, w->inputs + t * system->controls);
     }
 }
 
@@ -232,13 +249,18 @@ typedef struct drawing {
 } drawing;
 
 static size_t count_doubles(const icl_dynamics *system) {
-    const size_t h = system->hidden, s = system->observed;
-    return 3 * h * h + 4 * h + s * h + s;
+    const size_t h = system->hidden, s = system->observed, u = system->controls;
+    return 3 * h * h + 4 * h + s * h + s + u * h + h + u;
+}
+
+static size_t count_floats(const icl_task *task) {
+    const icl_dynamics *system = task->state;
+    return (task->shape.positions + 1) * (system->observed + system->controls);
 }
 
 static workspace workspace_of(const drawing *picture, size_t thread) {
     const icl_dynamics *system = picture->task->state;
-    const size_t h = system->hidden, s = system->observed;
+    const size_t h = system->hidden, s = system->observed, u = system->controls;
     double *at = picture->doubles + thread * count_doubles(system);
     workspace w = {.transition = at, .rotation = at + h * h, .hidden_map = at + 2 * h * h, .map = at + 3 * h * h};
 
@@ -247,26 +269,50 @@ static workspace workspace_of(const drawing *picture, size_t thread) {
     w.state = at + h;
     w.units = at + 2 * h;
     w.next = at + 3 * h; /* [max(n_h, n_s)] */
-    w.observations = picture->floats + thread * (picture->task->shape.positions + 1) * s;
+    at += 4 * h + s;
+    w.drive = at;
+    w.pushed = at + h * u;
+    w.input = at + h * u + h;
+    w.observations = picture->floats + thread * count_floats(picture->task);
+    w.inputs = w.observations + (picture->task->shape.positions + 1) * s;
     return w;
 }
 
-/* Writes the tokens [T][p] of a sequence's observations. */
-static void arrange(const icl_task *task, const float *observations, float *inputs) {
+/* Copies z_t = (s_t, u_t). */
+static void copy_seen(const icl_dynamics *system, const workspace *w, size_t t, float *to) {
+    const size_t s = system->observed, u = system->controls;
+
+    memcpy(to, w->observations + t * s, s * sizeof *to);
+    if (u > 0)
+        memcpy(to + s, w->inputs + t * u, u * sizeof *to);
+}
+
+/* Writes the tokens [T][p] of a sequence. */
+static void arrange(const icl_task *task, const workspace *w, float *inputs) {
     const icl_dynamics *system = task->state;
-    const size_t s = system->observed, p = task->shape.inputs;
+    const size_t s = system->observed, seen = s + system->controls, p = task->shape.inputs;
 
     for (size_t t = 0; t < task->shape.positions; t++) {
         float *token = inputs + t * p;
         if (!system->constructed) {
-            memcpy(token, observations + t * s, s * sizeof *token);
+            copy_seen(system, w, t, token);
             continue;
         }
         memset(token, 0, p * sizeof *token);
-        memcpy(token + s, observations + t * s, s * sizeof *token);
-        memcpy(token + 2 * s, observations + t * s, s * sizeof *token);
+        copy_seen(system, w, t, token + s);
+        memcpy(token + s + seen, w->observations + t * s, s * sizeof *token);
         if (t > 0)
-            memcpy(token + 3 * s, observations + (t - 1) * s, s * sizeof *token);
+            copy_seen(system, w, t - 1, token + 2 * s + seen);
+    }
+}
+
+/* Writes (W G) [n_h][n_h + n_u]. */
+static void write_transition(const icl_dynamics *system, const workspace *w, float *to) {
+    const size_t h = system->hidden, u = system->controls;
+
+    for (size_t i = 0; i < h; i++) {
+        icl_narrow(w->transition + i * h, h, to + i * (h + u));
+        icl_narrow(w->drive + i * u, u, to + i * (h + u) + h);
     }
 }
 
@@ -279,11 +325,11 @@ static void draw_one(void *context, size_t index, size_t thread) {
     icl_words stream = {.key = picture->key, .next = (uint64_t)index * count_words(system, shape->positions)};
 
     draw_sequence(system, &stream, shape->positions, &w);
-    arrange(picture->task, w.observations, picture->out.inputs + index * shape->positions * shape->inputs);
+    arrange(picture->task, &w, picture->out.inputs + index * shape->positions * shape->inputs);
     memcpy(picture->out.targets + index * shape->positions * s, w.observations + s,
            shape->positions * s * sizeof *w.observations);
     if (picture->out.transition)
-        icl_narrow(w.transition, h * h, picture->out.transition + index * h * h);
+        write_transition(system, &w, picture->out.transition + index * h * (h + system->controls));
     if (picture->out.observation)
         icl_narrow(w.map, s * h, picture->out.observation + index * s * h);
 }
@@ -296,8 +342,7 @@ icl_status icl_dynamical_draw(const icl_task *task, icl_random_key key, size_t c
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(threads, count_doubles(system) * sizeof *all.doubles, "states", &all.doubles, error));
-    ICL_TRY(icl_allocate(threads, (task->shape.positions + 1) * system->observed * sizeof *all.floats, "observations",
-                         &all.floats, error));
+    ICL_TRY(icl_allocate(threads, count_floats(task) * sizeof *all.floats, "observations", &all.floats, error));
     icl_parallel_for(count, threads, draw_one, &all);
 done:
     icl_free(&all.doubles);
@@ -315,14 +360,14 @@ const float *icl_dynamical_observation(const icl_task *task, const float *inputs
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {
     const icl_dynamics *system = task->state;
-    const size_t positions = task->shape.positions, h = system->hidden, s = system->observed;
+    const size_t positions = task->shape.positions, h = system->hidden, s = system->observed, u = system->controls;
 
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, positions, task->shape.inputs}, &batch->inputs, error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, positions, s}, &batch->scratch[TARGETS], error));
     batch->targets = batch->scratch[TARGETS];
     if (purpose == ICL_FOR_TRAINING)
         return ICL_OK;
-    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, h, h}, &batch->scratch[TRANSITION], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, h, h + u}, &batch->scratch[TRANSITION], error));
     ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_TRANSITION, batch->scratch[TRANSITION], error));
     if (system->observation != ICL_OBSERVED_PARTLY)
         return ICL_OK;
@@ -341,13 +386,13 @@ static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uin
 /* ---- Reference predictors ---- */
 
 /*
- * Predictors that see only s_1 … s_t. With x_i = s_(i-1) and y_i = s_i, i = 2 … t, the pairs that a position has seen,
- * and C_t = sum_i y_i x_i^T:
+ * Predictors that see only z_1 … z_t, where z = s without inputs u. With x_i = z_(i-1) and y_i = s_i, i = 2 … t, the
+ * pairs that a position has seen, and C_t = sum_i y_i x_i^T:
  *
  *     zero            0
- *     gd              a C_t s_t: one step of gradient descent from W = 0 on (1/2) sum_i ||y_i - W x_i||^2
- *     gd-mean         a C_t s_t / (t - 1): as gd, for the mean over the pairs
- *     ridge:LAMBDA    W_t s_t, W_t = C_t (sum_i x_i x_i^T + LAMBDA I)^-1
+ *     gd              a C_t z_t: one step of gradient descent from W = 0 on (1/2) sum_i ||y_i - W x_i||^2
+ *     gd-mean         a C_t z_t / (t - 1): as gd, for the mean over the pairs
+ *     ridge:LAMBDA    W_t z_t, W_t = C_t (sum_i x_i x_i^T + LAMBDA I)^-1
  *
  * von Oswald and others 2023 (arXiv 2309.05858), section 3; 2212.07677 has the step. a is the number of least squared
  * error, the same at all positions. The ridge solution is updated with R = (sum_i x_i x_i^T + LAMBDA I)^-1:
@@ -358,21 +403,28 @@ static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uin
 /* The sequences that steps are fitted to: one number needs few. */
 enum { FIT_SEQUENCES = 512, FIT_SEED = 1 };
 
-static size_t width_of(const icl_task *task) {
-    return task->shape.outputs;
+/* The numbers of s_t, and of z_t. */
+typedef struct widths {
+    size_t state, seen;
+} widths;
+
+static widths widths_of(const icl_task *task) {
+    const icl_dynamics *system = task->state;
+    return (widths){system->observed, system->observed + system->controls};
 }
 
-/* matrix += factor u v^T. */
-static void add_outer(double *matrix, size_t n, double factor, const double *u, const double *v) {
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++)
-            matrix[i * n + j] += factor * u[i] * v[j];
+/* matrix [rows, columns] += factor u v^T. */
+static void add_outer(double *matrix, size_t rows, size_t columns, double factor, const double *u, const double *v) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            matrix[i * columns + j] += factor * u[i] * v[j];
 }
 
-static void read_observation(const icl_task *task, const float *inputs, size_t t, double *observation) {
-    const float *seen = icl_dynamical_observation(task, inputs, t);
-    for (size_t i = 0; i < width_of(task); i++)
-        observation[i] = (double)seen[i];
+/* Reads z_t. */
+static void read_seen(const icl_task *task, const float *inputs, size_t t, double *seen) {
+    const float *shown = icl_dynamical_observation(task, inputs, t);
+    for (size_t i = 0; i < widths_of(task).seen; i++)
+        seen[i] = (double)shown[i];
 }
 
 /* ---- Gradient descent ---- */
@@ -385,27 +437,27 @@ typedef struct descent {
 static void descend(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
                     double *outputs) {
     const descent *rule = settings;
-    const size_t n = width_of(task);
-    double *cross = work, *before = cross + n * n, *now = before + n;
+    const size_t n = widths_of(task).state, p = widths_of(task).seen;
+    double *cross = work, *before = cross + n * p, *now = before + p;
 
     (void)number;
-    memset(cross, 0, n * n * sizeof *cross);
+    memset(cross, 0, n * p * sizeof *cross);
     for (size_t t = 0; t < task->shape.positions; t++) {
         double *out = outputs + t * n;
-        read_observation(task, inputs, t, now);
+        read_seen(task, inputs, t, now);
         if (t > 0)
-            add_outer(cross, n, 1, now, before);
-        multiply(cross, now, n, n, out);
+            add_outer(cross, n, p, 1, now, before);
+        multiply(cross, now, n, p, out);
         for (size_t i = 0; i < n; i++)
             out[i] *= rule->mean && t > 0 ? rule->step / (double)t : rule->step;
-        memcpy(before, now, n * sizeof *now);
+        memcpy(before, now, p * sizeof *now);
     }
 }
 
 static icl_status run_descent(const icl_task *task, const descent *rule, size_t count, const float *inputs,
                               double *outputs, icl_error *error) {
-    const size_t n = width_of(task);
-    return icl_task_for_each(task, descend, rule, n * n + 2 * n, count, inputs, outputs, error);
+    const size_t n = widths_of(task).state, p = widths_of(task).seen;
+    return icl_task_for_each(task, descend, rule, n * p + 2 * p, count, inputs, outputs, error);
 }
 
 icl_status icl_dynamical_step(const icl_task *task, bool mean, double *step, icl_error *error) {
@@ -457,37 +509,37 @@ static icl_status predict_by_descent(const icl_reference_predictor *predictor, c
 static void regress(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
                     double *outputs) {
     const double lambda = *(const double *)settings;
-    const size_t n = width_of(task);
-    double *solution = work, *inverse = solution + n * n, *before = inverse + n * n, *now = before + n;
-    double *gain = now + n, *miss = gain + n;
+    const size_t n = widths_of(task).state, p = widths_of(task).seen;
+    double *solution = work, *inverse = solution + n * p, *before = inverse + p * p, *now = before + p;
+    double *gain = now + p, *miss = gain + p;
 
     (void)number;
-    memset(solution, 0, 2 * n * n * sizeof *solution);
-    for (size_t i = 0; i < n; i++)
-        inverse[i * n + i] = 1 / lambda;
+    memset(solution, 0, (n + p) * p * sizeof *solution);
+    for (size_t i = 0; i < p; i++)
+        inverse[i * p + i] = 1 / lambda;
     for (size_t t = 0; t < task->shape.positions; t++) {
         double product = 1;
-        read_observation(task, inputs, t, now);
-        multiply(inverse, before, n, n, gain);
-        for (size_t i = 0; i < n && t > 0; i++)
-            product += before[i] * gain[i];
+        read_seen(task, inputs, t, now);
         if (t > 0) {
-            add_outer(inverse, n, -1 / product, gain, gain);
-            multiply(solution, before, n, n, miss);
+            multiply(inverse, before, p, p, gain);
+            for (size_t i = 0; i < p; i++)
+                product += before[i] * gain[i];
+            add_outer(inverse, p, p, -1 / product, gain, gain);
+            multiply(solution, before, n, p, miss);
             for (size_t i = 0; i < n; i++)
                 miss[i] = now[i] - miss[i];
-            add_outer(solution, n, 1 / product, miss, gain); /* the new R x is the old one over 1 + x^T R x */
+            add_outer(solution, n, p, 1 / product, miss, gain); /* the new R x is the old one over 1 + x^T R x */
         }
-        multiply(solution, now, n, n, outputs + t * n);
-        memcpy(before, now, n * sizeof *now);
+        multiply(solution, now, n, p, outputs + t * n);
+        memcpy(before, now, p * sizeof *now);
     }
 }
 
 static icl_status predict_by_ridge(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
                                    double *outputs, icl_error *error) {
-    const size_t n = width_of(shown->task);
-    return icl_task_for_each(shown->task, regress, predictor->settings, 2 * n * n + 4 * n, shown->count, shown->inputs,
-                             outputs, error);
+    const size_t n = widths_of(shown->task).state, p = widths_of(shown->task).seen;
+    return icl_task_for_each(shown->task, regress, predictor->settings, (n + p) * p + 3 * p + n, shown->count,
+                             shown->inputs, outputs, error);
 }
 
 static const double lambdas[] = {.001, .1, 1, 10};
@@ -502,14 +554,14 @@ static const double lambdas[] = {.001, .1, 1, 10};
  *               h <- h + g (s_ti - c . h),  P <- P - g v^T
  *     advance   h <- W h,  P <- W P W^T + p^2 I;  the prediction is C h
  *
- * Numbers are observed one after another, because their noises are independent. A state that is seen fully has C = I
- * and r = 0: then the prediction is W s_t.
+ * Numbers are observed one after another, because their noises are independent. Of a state that is seen fully the
+ * prediction is (W G) z_t.
  */
 
-/* W and C of all sequences at hand. */
+/* What is known of all sequences at hand. */
 typedef struct known_system {
-    float *transition;  /* [count][n_h][n_h] */
-    float *observation; /* [count][n_s][n_h]; NULL: C = I */
+    float *transition;  /* [count][n_h][n_h], or (W G) [count][n_h][n_h + n_u] */
+    float *observation; /* [count][n_s][n_h]; NULL if the state is seen fully */
 } known_system;
 
 typedef struct belief {
@@ -526,10 +578,9 @@ static belief place_belief(double *work, size_t h) {
                     .half = work + 4 * h + h * h};
 }
 
-/* Reads a row of C; if observation is NULL, of the identity. */
 static void read_row(const float *observation, size_t row, size_t h, double *out) {
     for (size_t j = 0; j < h; j++)
-        out[j] = observation ? (double)observation[row * h + j] : row == j;
+        out[j] = (double)observation[row * h + j];
 }
 
 static void update_belief(const belief *now, size_t h, double seen, double noise) {
@@ -575,8 +626,7 @@ static void filter_sequence(const icl_task *task, const void *settings, size_t n
     const known_system *systems = settings;
     const icl_dynamics *system = task->state;
     const size_t h = system->hidden, s = system->observed;
-    const float *observation = systems->observation ? systems->observation + number * s * h : NULL;
-    const double noise = systems->observation ? system->observation_noise : 0;
+    const float *observation = systems->observation + number * s * h;
     const belief now = place_belief(work, h);
 
     memset(work, 0, (4 * h + 2 * h * h) * sizeof *work);
@@ -586,12 +636,29 @@ static void filter_sequence(const icl_task *task, const void *settings, size_t n
         const float *seen = icl_dynamical_observation(task, inputs, t);
         for (size_t i = 0; i < s; i++) {
             read_row(observation, i, h, now.row);
-            update_belief(&now, h, (double)seen[i], noise);
+            update_belief(&now, h, (double)seen[i], system->observation_noise);
         }
         advance_belief(&now, h, systems->transition + number * h * h, system->process_noise);
         for (size_t i = 0; i < s; i++) {
             read_row(observation, i, h, now.row);
             outputs[t * s + i] = icl_dot(now.row, now.state, h);
+        }
+    }
+}
+
+/* Predicts (W G) z_t. */
+static void advance_sequence(const icl_task *task, const void *settings, size_t number, const float *inputs,
+                             double *work, double *outputs) {
+    const size_t n = widths_of(task).state, p = widths_of(task).seen;
+    const float *transition = ((const known_system *)settings)->transition + number * n * p;
+
+    for (size_t t = 0; t < task->shape.positions; t++) {
+        read_seen(task, inputs, t, work);
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t j = 0; j < p; j++)
+                sum += (double)transition[i * p + j] * work[j];
+            outputs[t * n + i] = sum;
         }
     }
 }
@@ -617,8 +684,12 @@ static icl_status filter(const icl_reference_predictor *predictor, const icl_sho
     if (!known.transition)
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "%s: the batch lacks the side tensor %s, as those for training do",
                          predictor->name, ICL_SIDE_TRANSITION));
-    ICL_TRY(icl_task_for_each(shown->task, filter_sequence, &known, 4 * h + 2 * h * h, shown->count, shown->inputs,
-                              outputs, error));
+    if (known.observation)
+        ICL_TRY(icl_task_for_each(shown->task, filter_sequence, &known, 4 * h + 2 * h * h, shown->count, shown->inputs,
+                                  outputs, error));
+    else
+        ICL_TRY(icl_task_for_each(shown->task, advance_sequence, &known, widths_of(shown->task).seen, shown->count,
+                                  shown->inputs, outputs, error));
 done:
     icl_free(&known.transition);
     icl_free(&known.observation);

@@ -142,6 +142,7 @@ static void check_words(tap_run *tap, const char *html, const char *command) {
            strcmp(shown_element(html, "<p class=\"lead\">", text),
                   "It is so. The claim does not hold at scale short: 3 of 4 targets are missed.") == 0,
            "%s", text);
+    tap_ok(tap, html && strstr(html, "<p>It is not so elsewhere.</p>"), "the scope stands below the table");
     shown_is(tap, &facts, "command", "value", command);
     shown_is(tap, &facts, "source", "value", "arXiv 1234.5678, table 9");
     shown_is(tap, &facts, "scale", "value", "short");
@@ -173,6 +174,7 @@ static void check_run(tap_run *tap, const char *folder, const char *command_line
                                            .source = "arXiv 1234.5678, table 9",
                                            .about = "of this and that",
                                            .claim = "It is so.",
+                                           .scope = "It is not so elsewhere.",
                                            .plan = plan_nothing,
                                            .conclude = find_all};
     const icl_reproduce_params params = {

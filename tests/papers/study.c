@@ -1,8 +1,10 @@
 /* Tests the frame of studies, on studies of few cells: the cells and their order, the cells that --only leaves, the
  * start of a training, memory that the study owns, means over seeds, rows of checks and figures, and failures. */
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -13,6 +15,7 @@
 #include "tap.h"
 
 #include "../core/scratch.h"
+#include "../shown_table.h"
 
 #define SMALL                                                                                                          \
     "task.length=12 task.pairs=2 task.vocabulary=8 model.width=8 model.key_width=4 model.mixer=conv,linear "           \
@@ -202,6 +205,73 @@ static void test_workers(tap_run *tap, icl_backend *backend, scratch_folder *scr
     tap_ok(tap, unfinished == 0, "%zu trainings", unfinished);
     tap_status(tap, run_study(&family, backend, folder, NULL, &all, &error), &error, "the study");
     tap_ok(tap, all.begun == 0 && heard_of(&all, "pupil first") > 50, "trains nothing, and has the pupil");
+}
+
+/* ---- The trainings behind missed findings ---- */
+
+static void hear_training(void *user, const icl_reproduction *reproduction, const icl_training_row *training) {
+    char line[128];
+
+    (void)reproduction;
+    const bool has_losses = training->first > 0 && training->last > 0 && isfinite(training->first);
+    snprintf(line, sizeof line, "%s:%" PRIu32 ":%s ", training->what, training->seed,
+             training->has_diverged ? "diverged"
+             : has_losses           ? "losses"
+                                    : "none");
+    (void)icl_text_print(user, NULL, "%s", line);
+}
+
+static void miss(icl_study *study) {
+    ICL_JUDGE(study, .what = "a number", .quantity = "first", .ours = 1, .target = 2, .evidence = ICL_COMPUTED);
+}
+
+static void miss_both(icl_study *study, const icl_study_cell *cell) {
+    judge_family(study, cell);
+    if (!cell->recipe)
+        miss(study);
+}
+
+static void miss_alone(icl_study *study, const icl_study_cell *cell) {
+    judge_family(study, cell);
+    if (strcmp(cell->name, "alone") == 0)
+        miss(study);
+}
+
+/* A point's missed finding tells of its seeds and of what it needs, and one across points of all trainings. */
+static void test_trainings_behind(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    const struct {
+        const char *name, *trainings;
+        void (*judge)(icl_study *study, const icl_study_cell *cell);
+        void (*conclude)(icl_study *study);
+    } cases[] = {{"none is missed", "", judge_family, NULL},
+                 {"two seeds", "alone:3:losses alone:4:losses ", miss_alone, NULL},
+                 {"needs", "teacher:7:losses alone:3:losses pupil:7:losses ", miss_both, NULL},
+                 {"across", "teacher:7:losses alone:3:losses alone:4:losses pupil:7:losses ", judge_family, miss}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        icl_reproduction study = family;
+        icl_text heard_text = {0};
+        icl_reproduce_summary summary;
+        icl_error error = {0};
+        const icl_reproduce_params params = {.backend = backend,
+                                             .folder = scratch_path(scratch, "behind"),
+                                             .seed = 7,
+                                             .trained = hear_training,
+                                             .user = &heard_text};
+        study.judge = cases[i].judge;
+        study.conclude = cases[i].conclude;
+        tap_status(tap, icl_reproduce(&study, &params, &summary, &error), &error, "a study");
+        const char *seen = heard_text.length > 0 ? heard_text.bytes : "";
+        tap_ok(tap, strcmp(seen, cases[i].trainings) == 0, "%s: %s", cases[i].name, seen);
+        icl_text_release(&heard_text);
+    }
+    char *html = shown_file(scratch_path(scratch, "behind"), "report.html");
+    shown_table table = shown_html(html, "Trainings behind what is missed", NULL);
+    shown_is(tap, &table, "pupil", "seed", "7");
+    tap_ok(tap, shown_number(&table, "pupil", "first loss") > 0 && shown_number(&table, "pupil", "last loss") > 0,
+           "the report has their losses");
+    shown_table_release(&table);
+    free(html);
 }
 
 /* ---- What numbers rule out: before the search "short" ends the second cell is trained, and then the first ---- */
@@ -456,6 +526,7 @@ int main(void) {
                    "a device")) {
         test_run(&tap, backend, &scratch);
         test_workers(&tap, backend, &scratch);
+        test_trainings_behind(&tap, backend, &scratch);
         test_search(&tap, backend, &scratch);
         test_held(&tap, backend, &scratch);
         test_failures(&tap, backend, &scratch);

@@ -179,6 +179,7 @@ enum { MSE = 0, OLS, HALF_ADJUSTED, FINAL_LOSS, NUMBERS }; /* in the order in wh
 
 typedef struct heard {
     size_t findings, trainings, points, overrides, begun, seeded; /* points: of the figure's first curve */
+    size_t diverged;                                              /* trainings that are told to have */
     double x[8], published; /* the x of these points, and the second curve's value */
     struct {
         icl_finding finding;
@@ -525,6 +526,11 @@ static void note_finding(void *user, const icl_reproduction *reproduction, const
     hear_finding(user, finding);
 }
 
+static void note_training(void *user, const icl_reproduction *reproduction, const icl_training_row *training) {
+    (void)reproduction;
+    ((heard *)user)->diverged += training->has_diverged && strcmp(training->what, "hot") == 0;
+}
+
 /* Returns the mean of the losses in the last two of twelve rows. */
 static double final_loss(scratch_folder *scratch, const char *folder) {
     char *text = shown_file(scratch_path(scratch, folder), "metrics.csv");
@@ -625,7 +631,7 @@ done:
 
 /* A training that diverged has no numbers, and its targets are missed. */
 static void check_diverged(tap_run *tap, scratch_folder *scratch) {
-    icl_reproduce_params params = {.report = note_finding};
+    icl_reproduce_params params = {.report = note_finding, .trained = note_training};
     icl_reproduce_summary summary = {0};
     icl_study_file *file = NULL;
     heard all = {0};
@@ -638,7 +644,8 @@ static void check_diverged(tap_run *tap, scratch_folder *scratch) {
     params.user = &all;
     write_file(
         scratch, "study.ini",
-        "[study]\nclaim = None.\nrecipe = tiny.ini\nseeds = 2\n[cell hot]\ntrain.learning_rate = 1000000\n"
+        "[study]\nclaim = None.\nscope = All.\nrecipe = tiny.ini\nseeds = 2\n[cell hot]\ntrain.learning_rate = "
+        "1000000\n"
         "model.layers = 4\ntrain.clip = 0\ntrain.steps = 50\n[check a]\nnumber = mse\ntarget = 1\ntolerance = 1000\n"
         "evidence = read\nsource = table 1\n");
     ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), NULL, &file, &error));
@@ -646,6 +653,9 @@ static void check_diverged(tap_run *tap, scratch_folder *scratch) {
     ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
     tap_ok(tap, summary.missed == 1 && isnan(all.rows[0].finding.ours), "nothing came out");
     tap_ok(tap, strcmp(all.rows[0].note, "2 of 2 seeds gave no finite number") == 0, "%s", all.rows[0].note);
+    tap_ok(tap, all.diverged == 2, "%zu trainings are told to have diverged", all.diverged);
+    const char *scope = icl_study_file_reproduction(file)->scope;
+    tap_ok(tap, scope && strcmp(scope, "All.") == 0, "the file's scope");
 done:
     tap_status(tap, status, &error, "a study that diverges");
     icl_backend_close(&params.backend);

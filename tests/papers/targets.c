@@ -9,7 +9,7 @@
  *               values and their order, of scale short
  *     broken    a finding that breaks a law: a judged finding has words, a finite target, a tolerance of 0 or more and
  *               a source, is told from all others by its names, is met by measurements within its bounds, and missed
- *               by those beyond, by as much as they are
+ *               by those beyond, by as much as they are; or a study whose claim or scope is not one sentence
  *
  * Arguments: names of studies; none: all.
  */
@@ -158,6 +158,20 @@ static void print_rows(const listing *both, const char *scale) {
     }
 }
 
+/* ---- Sentences ---- */
+
+static bool is_sentence(const char *text) {
+    return has_words(text) && text[0] >= 'A' && text[0] <= 'Z' && !strstr(text, ". ") && !strstr(text, "  ") &&
+           text[strlen(text) - 1] == '.';
+}
+
+static void check_sentences(const icl_reproduction *study) {
+    if (!is_sentence(study->claim))
+        printf("broken\t%s: claim: expected one sentence\n", study->name);
+    if (!is_sentence(study->scope))
+        printf("broken\t%s: scope: expected one sentence\n", study->name);
+}
+
 /* ---- Figures ---- */
 
 /* Returns the sum of finite values, each weighted by its place, so that another order has another sum. */
@@ -199,6 +213,7 @@ static void hear_heat_maps(void *user, const icl_heat_figure *figure) {
 }
 
 static icl_status list_study(const icl_reproduction *study, listing *both, icl_error *error) {
+    check_sentences(study);
     for (icl_scale scale = ICL_SCALE_CI; scale < ICL_SCALES; scale++) {
         for (uint64_t planting = 0; planting < PLANTINGS; planting++) {
             listing *all = &both[planting];

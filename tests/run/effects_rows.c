@@ -68,6 +68,7 @@ const effect effects[] = {
     {"task.transition", DYNAMICAL, {"orthogonal", "contracting"}, "DVTES"},
     {"task.process_noise", DYNAMICAL, {"0.1", "0.2"}, "DVTES"},
     {"task.state_clip", DYNAMICAL, {"0", "0.5"}, "DVTES"},
+    {"task.controls", DYNAMICAL, {"0", "2"}, "DVMTES"},
     {"task.constructed", DYNAMICAL, {"false", "true"}, "DVMTES"},
     {"task.lags", AUTOREGRESSION, {"2", "3"}, "DVTES"},
     {"task.largest_reflection", AUTOREGRESSION, {"0.9", "0.8"}, "DVTES"},

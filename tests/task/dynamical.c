@@ -203,8 +203,68 @@ static void check_contracting(task_test *test) {
     release(&all);
 }
 
+/* Tokens are (s_t, u_t), what is left of W s_t + G u_t is noise, u ~ N(0, I), and G has entries of variance 1 / h.
+ * Constructed tokens hold (0, z_t, s_t, z_(t-1)). */
+static void check_driven(task_test *test) {
+    enum { H = 4, U = 2, P = H + U, T = 9, TOKEN = 2 * (H + P) };
+    drawn all = {0}, tokens = {0};
+    statistic noise = {0}, entry = {0}, input = {0}, product = {0};
+    double worst = 0;
+    size_t wrong = 0;
+
+    draw(&all, test->device, SEQUENCES, FAMILY "task.hidden=4 task.controls=2 task.positions=9 task.process_noise=0.3");
+    for (size_t i = 0; i < SEQUENCES; i++) {
+        const float *WG = all.transition + i * H * P, *in = all.inputs + i * T * P, *target = all.targets + i * T * H;
+        double left_over = 0, square = 0, inputs = 0, along = 0;
+        float W[H * H];
+        for (size_t t = 0; t < T; t++) {
+            double seen[P], next[H];
+            for (size_t k = 0; k < P; k++)
+                seen[k] = (double)in[t * P + k];
+            apply(WG, seen, H, P, next);
+            for (size_t k = 0; k < H; k++) {
+                left_over += pow((double)target[t * H + k] - next[k], 2);
+                along += ((double)target[t * H + k] - next[k]) * seen[H];
+                wrong += t + 1 < T && target[t * H + k] != in[(t + 1) * P + k];
+            }
+            for (size_t k = H; k < P; k++)
+                inputs += seen[k] * seen[k];
+        }
+        for (size_t k = 0; k < H; k++) {
+            memcpy(W + k * H, WG + k * P, H * sizeof *W);
+            for (size_t j = H; j < P; j++)
+                square += pow((double)WG[k * P + j], 2);
+        }
+        worst = fmax(worst, from_orthogonal(W, H));
+        add(&noise, left_over / (T * H));
+        add(&product, along);
+        add(&input, inputs / (T * U));
+        add(&entry, square / (H * U));
+    }
+    tap_ok(&test->tap, worst < 1e-6 && wrong == 0, "W is orthogonal (%.2g), and targets are the next states", worst);
+    tap_ok(&test->tap, deviation(&noise, .09) < BOUND && deviation(&product, 0) < BOUND,
+           "what is left of W s + G u has variance 0.3^2, and does not go with u");
+    tap_ok(&test->tap, deviation(&input, 1) < BOUND && deviation(&entry, 1. / H) < BOUND,
+           "u has entries of variance 1, and G of 1 / h");
+    draw(&tokens, test->device, SEQUENCES,
+         FAMILY "task.hidden=4 task.controls=2 task.positions=9 task.process_noise=0.3 task.constructed=true");
+    for (size_t i = 0; i < (size_t)SEQUENCES * T; i++) {
+        const float *token = tokens.inputs + i * TOKEN, *own = all.inputs + i * P;
+        for (size_t k = 0; k < P; k++) {
+            wrong += token[H + k] != own[k] || token[2 * H + P + k] != (i % T > 0 ? own[k - P] : 0);
+            wrong += k < H && (token[k] != 0 || token[H + P + k] != own[k]);
+        }
+    }
+    tap_ok(&test->tap, wrong == 0 && tokens.task->shape.inputs == TOKEN && tokens.task->shape.outputs == H,
+           "constructed tokens are (0, z_t, s_t, z_(t-1))");
+    release(&all);
+    release(&tokens);
+}
+
 static void check_all_bits(task_test *test) {
-    static const char *const settings[] = {FAMILY, FAMILY "task.constructed=true task.positions=7",
+    static const char *const settings[] = {FAMILY,
+                                           FAMILY "task.constructed=true task.positions=7",
+                                           FAMILY "task.controls=3 task.positions=6",
                                            FAMILY "task.observation=partial task.hidden=15",
                                            FAMILY "task.observation=nonlinear task.hidden=1 task.observed=3",
                                            FAMILY "task.transition=contracting task.state_clip=2 task.positions=1"};
@@ -214,7 +274,7 @@ static void check_all_bits(task_test *test) {
 }
 
 int main(int count, char **arguments) {
-    static task_check *const checks[] = {check_all_bits, check_full,      check_constructed,
-                                         check_partial,  check_nonlinear, check_contracting};
+    static task_check *const checks[] = {check_all_bits,  check_full,        check_constructed, check_partial,
+                                         check_nonlinear, check_contracting, check_driven};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -174,6 +174,48 @@ static void check_ridge(task_test *test) {
     release(&all);
 }
 
+/* With inputs u, ridge:1 solves the normal equations of (W G), and who knows the plant predicts (W G) z. */
+static void check_driven(task_test *test) {
+    enum { N = 3, U = 2, P = N + U, T = 10, COUNT = 7 };
+    drawn all = {0};
+    double worst = 0, apart = 0;
+
+    draw(&all, test->device, COUNT, DYNAMICAL "task.hidden=3 task.controls=2 task.positions=10");
+    predict(&all, "ridge:1");
+    for (size_t i = 0; i < (size_t)COUNT * T; i++) {
+        const float *z = all.inputs + i / T * T * P;
+        double A[MOST][MOST] = {{0}}, b[MOST], expected[N] = {0};
+        for (size_t k = 0; k < P; k++) {
+            A[k][k] = 1;
+            b[k] = (double)z[i % T * P + k];
+        }
+        for (size_t pair = 0; pair < i % T; pair++)
+            for (size_t j = 0; j < P; j++)
+                for (size_t k = 0; k < P; k++)
+                    A[j][k] += (double)z[pair * P + j] * (double)z[pair * P + k];
+        eliminate(P, MOST, &A[0][0], b);
+        for (size_t pair = 0; pair < i % T; pair++) {
+            double product = 0;
+            for (size_t k = 0; k < P; k++)
+                product += (double)z[pair * P + k] * b[k];
+            for (size_t k = 0; k < N; k++)
+                expected[k] += product * (double)z[(pair + 1) * P + k];
+        }
+        worst = fmax(worst, distance(all.outputs + i * N, expected, N));
+    }
+    predict(&all, "floor");
+    for (size_t i = 0; i < (size_t)COUNT * T; i++)
+        for (size_t k = 0; k < N; k++) {
+            double sum = 0;
+            for (size_t j = 0; j < P; j++)
+                sum += (double)all.transition[(i / T * N + k) * P + j] * (double)all.inputs[i * P + j];
+            apart = fmax(apart, fabs(all.outputs[i * N + k] - sum));
+        }
+    tap_ok(&test->tap, worst < 1e-9, "ridge:1 of states and inputs solves the normal equations (%.2g)", worst);
+    tap_ok(&test->tap, apart < 1e-12, "floor is (W G) z (%.2g)", apart);
+    release(&all);
+}
+
 static void check_descent(task_test *test) {
     enum { N = 5, T = 12, COUNT = 7 };
     drawn all = {0};
@@ -426,8 +468,8 @@ static void check_functions(task_test *test) {
 }
 
 int main(int count, char **arguments) {
-    static task_check *const checks[] = {check_regressions, check_interpolation, check_losses,
-                                         check_ridge,       check_descent,       check_kalman,
-                                         check_table,       check_floor,         check_functions};
+    static task_check *const checks[] = {check_regressions, check_interpolation, check_losses, check_ridge,
+                                         check_driven,      check_descent,       check_kalman, check_table,
+                                         check_floor,       check_functions};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -102,6 +102,8 @@ static const refusal refusals[] = {
     {"task.family=dynamical-system task.hidden=1025", "task.hidden", ""},
     {"task.family=dynamical-system task.process_noise=-1", "task.process_noise", ""},
     {"task.family=dynamical-system task.observation=blurred", "task.observation", "partial"},
+    {"task.family=dynamical-system task.observation=partial task.controls=2", "task.controls",
+     "task.observation = full"},
     {"task.family=dynamical-system task.transition=contracting task.least_eigenvalue=0.95", "task.least_eigenvalue",
      "at most task.largest_eigenvalue = 0.9"},
     {"task.family=dynamical-system task.transition=contracting task.largest_eigenvalue=1.1", "task.largest_eigenvalue",

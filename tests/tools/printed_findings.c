@@ -79,11 +79,15 @@ static const icl_finding findings[] = {
     {"alone", "count", 13.5, 0, 14.5, 15.5, ICL_WITHIN, ICL_EVIDENCE_NONE, NULL, NULL},
 };
 
+static const icl_training_row trainings[] = {{"L2", 31, 37.5, .0625, false}, {"L3", 33, 39.5, (double)NAN, true}};
+
 icl_status __wrap_icl_reproduce(const icl_reproduction *reproduction, /* NOLINT */
                                 const icl_reproduce_params *params, icl_reproduce_summary *summary, icl_error *error) {
     (void)error;
     for (size_t i = 0; i < COUNT(findings); i++)
         params->report(params->user, reproduction, &findings[i]);
+    for (size_t i = 0; i < COUNT(trainings); i++)
+        params->trained(params->user, reproduction, &trainings[i]);
     *summary = (icl_reproduce_summary){17, 19, 23.25, 29};
     return ICL_OK;
 }
@@ -108,8 +112,14 @@ static void test_rows(tap_run *tap) {
         tap_ok(tap, strstr(text, row) != NULL, "%s: %.*s", findings[i].what,
                (int)strcspn(line_of(text, findings[i].what), "\n"), line_of(text, findings[i].what));
     }
-    tap_ok(tap, strstr(text, "\nThe claim does not hold at scale ci: 19 of 29 targets are missed.\n") != NULL,
+    tap_ok(tap,
+           strstr(text, "\nThe claim does not hold at scale ci: 19 of 29 targets are missed.\nIts scope: ") != NULL,
            "the verdict");
+    snprintf(row, sizeof row, "\nIts scope: %s\n", icl_gd_construction.scope);
+    tap_ok(tap, strstr(text, row) != NULL, "the scope stands below it");
+    tap_ok(tap,
+           strstr(text, ":\n  L2, seed 31: from 37.5 to 0.0625\n  L3, seed 33: from 39.5 to divergence\n\n") != NULL,
+           "trainings behind what is missed");
     snprintf(row, sizeof row, "\nThe claim: %s\n\nwhat  ", gd_construction_claim());
     tap_ok(tap, strstr(text, row) != NULL, "the claim stands above the table");
     tap_ok(tap, strstr(text, ", scale ci, seed 21, device cpu:threads=1\n") != NULL, "the heading");
@@ -144,6 +154,14 @@ static void check_finding(tap_run *tap, size_t i, const char *line) {
     check_json(tap, line, fields, COUNT(fields));
 }
 
+static void check_training(tap_run *tap, const icl_training_row *training, const char *line) {
+    const expected_field fields[] = {
+        {"reproduction", 0, "gd-construction"}, {"training", 0, training->what},
+        {"seed", training->seed, NULL},         {"first_loss", training->first, NULL},
+        {"last_loss", training->last, NULL},    {"diverged", training->has_diverged, NULL}};
+    check_json(tap, line, fields, COUNT(fields));
+}
+
 static void test_reproduce(tap_run *tap, scratch_folder *scratch) {
     char options[600], place[600];
     const expected_field last[] = {{"reproduction", 0, "gd-construction"},
@@ -162,10 +180,13 @@ static void test_reproduce(tap_run *tap, scratch_folder *scratch) {
     test_rows(tap);
     snprintf(options + strlen(options), sizeof options - strlen(options), "|--json");
     run(&command_reproduce, options);
-    tap_ok(tap, count_lines(text) == COUNT(findings) + 1, "JSON: a line for each finding, and one more");
+    tap_ok(tap, count_lines(text) == COUNT(findings) + COUNT(trainings) + 1,
+           "JSON: a line for each finding and each training, and one more");
     const char *line = text;
     for (size_t i = 0; i < COUNT(findings) && *line; i++, line += strcspn(line, "\n") + 1)
         check_finding(tap, i, line);
+    for (size_t i = 0; i < COUNT(trainings) && *line; i++, line += strcspn(line, "\n") + 1)
+        check_training(tap, &trainings[i], line);
     check_json(tap, line, last, COUNT(last));
     tap_ok(tap, file_holds(scratch, "papers/gd-construction-ci/result.json", "\"seed\":\t21,"), "its seed");
 }

@@ -501,5 +501,8 @@ const icl_reproduction icl_algorithms_distance = ICL_STUDY(
             "a transformer's distance to gradient descent, ridge and least squares, by position, depth, width, noise",
         .claim =
             "Transformers on linear functions go from a gradient step to ridge and least squares with depth and noise.",
+        .scope = "A met table means that distances between algorithms are the closed forms, and above "
+                 "scale ci that depth and noise order models as the paper says; that a model runs the "
+                 "algorithm which it is near to was not shown.",
         .cost = {"3 s", "5 min", "weeks"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

@@ -403,5 +403,7 @@ const icl_reproduction icl_algorithms_probes =
               .about = "X^T y and the weights of least squares, decoded from the residual stream by layer",
               .claim = "The moments X^T y and the weights of least squares can be decoded from the activations of a "
                        "transformer trained on linear functions.",
+              .scope = "A met table means that probes find more of the moments and the weights in a trained "
+                       "model than in its controls; that the model uses what a probe finds was not tested.",
               .cost = {"1 s", "2 min", "weeks"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
               .conclude = conclude);

@@ -249,5 +249,7 @@ const icl_reproduction icl_momentum_recurrence = ICL_STUDY(
         .about = "linear attention with momentum: what is exact, and its loss by momentum",
         .claim = "Linear attention with momentum is a recurrence whose state takes steps of the heavy ball, and with a "
                  "momentum of 0 it is linear attention.",
+        .scope = "A met table means that the op is the recurrence of the heavy ball, in three exact "
+                 "identities; whether momentum helps trained models is shown and not judged.",
         .cost = {"3 s", "5 min", "2 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         ICL_CHECKS(checks), ICL_FIGURES(figures));

@@ -423,4 +423,7 @@ const icl_reproduction icl_linearity_replaced =
     ICL_STUDY(.name = "linearity-replaced", .source = "arXiv 2405.12250, abstract",
               .about = "blocks of trained transformers replaced by their best linear maps, one at a time and together",
               .claim = "The most linear blocks of a transformer can be replaced by linear maps at hardly any loss.",
+              .scope = "A met table means that replacing the most linear block of small models costs at most 5 % "
+                       "of what they learned; language models were not tested, and at scale ci nothing but a "
+                       "model that is linear by construction is judged.",
               .cost = {"1 s", "2 min", "4 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

@@ -395,5 +395,8 @@ const icl_reproduction icl_asymptotic_linear = ICL_STUDY(
         .about = "one layer of linear attention on a fixed set of sequences: double descent, and tasks that are enough",
         .claim = "On n sequences of k tasks one layer of linear attention errs most where n is the number of its "
                  "features, d (d + 1), and learns new tasks once k is above d; both as a formula says.",
+        .scope = "A met table means that solved layers of finite size follow the formula of infinite size "
+                 "within the error that is left, and that trained ones end at the solved ones; softmax "
+                 "attention and more than one layer were not tested.",
         .cost = {"5 s", "3 min", "25 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

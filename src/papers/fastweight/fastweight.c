@@ -413,6 +413,8 @@ const icl_reproduction icl_fastweight_capacity = ICL_STUDY(
         .claim =
             "A linear memory returns as many values as its feature map has numbers, and no more; softmax attention has "
             "no such limit.",
+        .scope = "A met table means that trained memories reach the authors' losses and stay above the "
+                 "limit of rank; real keys, which are not drawn at random, were not tested.",
         .cost = {"3 s", "10 min", "5 h"}, .numbers = NUMBERS, .plan = plan, .watch = watch, .measure = measure,
         .judge = judge, .conclude = conclude);
 
@@ -422,5 +424,7 @@ const icl_reproduction icl_fastweight_overwrite = ICL_STUDY(
         .claim =
             "A memory that writes by the delta rule replaces the value of a key that is written again; one that sums "
             "returns the mean of its values at best.",
+        .scope = "A met table means that memories by the delta rule and by sums reach the authors' losses "
+                 "on keys that are written again; keys that are alike and not equal were not tested.",
         .cost = {"5 s", "15 min", "2 h"}, .numbers = NUMBERS, .plan = plan, .watch = watch, .measure = measure,
         ICL_CHECKS(overwrite_checks), .judge = judge, .conclude = conclude);

@@ -265,6 +265,9 @@ const icl_reproduction icl_garg_curves =
               .claim =
                   "A transformer that is trained on functions of a class learns a new one from labelled pairs in its "
                   "context, a linear one about as well as least squares.",
+              .scope = "A met table means that reference predictors follow their closed forms and, above scale "
+                       "ci, that a trained model is near least squares on linear functions; at scale short no "
+                       "other class of functions is trained, and its model is far smaller than the paper's.",
               .cost = {"2 s", "5 min", "a week"}, .numbers = CURVE_NUMBERS, .plan = plan_curves,
               .measure = measure_curves, .judge = judge_curves);
 
@@ -397,5 +400,8 @@ const icl_reproduction icl_garg_shifts = ICL_STUDY(
         .claim =
             "A transformer that is trained on linear functions follows least squares on queries and inputs that its "
             "training did not show, if they are not too far from those of training.",
+        .scope = "A met table means that a model follows the bound where only the directions of queries or "
+                 "inputs change; skewed and scaled inputs are shown and not judged, and at scale ci the "
+                 "model is not judged at all.",
         .cost = {"3 s", "5 min", "2 d"}, .numbers = SHIFT_NUMBERS, .plan = plan_shifts, .measure = measure_shifts,
         .judge = judge_shifts);

@@ -188,6 +188,8 @@ const icl_reproduction icl_gd_construction =
               .about = "weights that make layers steps of gradient descent and GD++, against the algorithms",
               .claim =
                   "There are weights with which layers of linear attention are steps of gradient descent, or of GD++.",
+              .scope = "A met table means that the op computes these steps of gradient descent to rounding with "
+                       "weights by hand; whether training finds such weights is asked by gd-trained.",
               .cost = {"1 s", "2 s", NULL}, .numbers = CONSTRUCTION_NUMBERS, .plan = plan_construction,
               .measure = measure_construction, .judge = judge_construction);
 
@@ -416,6 +418,9 @@ const icl_reproduction icl_gd_trained =
               .about = "one and two trained layers beside steps of gradient descent and GD++",
               .claim =
                   "One trained layer of linear attention is a step of gradient descent, and two are two steps of GD++.",
+              .scope = "A met table means that one and two trained layers predict nearly what their steps do, on "
+                       "inputs of the training's law and on scaled ones; deeper models, noise and softmax "
+                       "attention were not tested.",
               .cost = {"2 s", "1 min", "4 min"}, .numbers = TRAINED_NUMBERS, .plan = plan_trained,
               .measure = measure_trained, ICL_CHECKS(trained_checks), .judge = judge_trained);
 
@@ -564,5 +569,7 @@ const icl_reproduction icl_gd_recurrent = ICL_STUDY(
         .about = "one layer trained for two applications: GD++'s gamma, and what fifty applications do",
         .claim =
             "One layer of linear attention trained for two applications learns GD++, and more of them, damped, help.",
+        .scope = "A met table means that one layer trained for two applications learns the printed gamma "
+                 "and goes on improving when damped; more applications in training were not tested.",
         .cost = {"2 s", "2 min", "15 min"}, .numbers = RECURRENT_NUMBERS, .plan = plan_recurrent,
         .begin = begin_recurrent, .measure = measure_recurrent, .judge = judge_recurrent);

@@ -413,4 +413,7 @@ const icl_reproduction icl_gd_separate =
               .about = "inputs and labels in tokens of their own: a layer that copies, and one that descends",
               .claim = "With inputs and labels in separate tokens a first layer learns to copy, and the next one takes "
                        "a step of gradient descent.",
+              .scope = "A met table means that the first layer puts at least half of its weight on copying and "
+                       "that the loss reaches that of one step; the judged models have one head of each kind and "
+                       "eight pairs, and other positions than learned ones were not tested.",
               .cost = {"1 s", "1 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

@@ -294,5 +294,8 @@ const icl_reproduction icl_induction_emergence = ICL_STUDY(
         .claim =
             "An induction head comes about suddenly: the loss stays on a plateau until layer 2 finds the label that "
             "layer 1 has brought it.",
+        .scope = "A met table means that this two-layer model waits on the paper's plateau and drops from "
+                 "it once both heads are there; that one head causes the other was not tested by "
+                 "intervening.",
         .cost = {"6 s", "1 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

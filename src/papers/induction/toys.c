@@ -376,5 +376,7 @@ const icl_reproduction icl_induction_toys = ICL_STUDY(
         .claim =
             "A product of three learned parts is learned sooner where some parts are given, and a mechanism that is "
             "learned first is lost again to one that shares its parts.",
+        .scope = "A met table means that vectors learn products as fast as another program's did and lose "
+                 "the short mechanism as often; that attention learns by the same law was not tested here.",
         .cost = {"1 s", "2 s", "15 s"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

@@ -517,5 +517,8 @@ const icl_reproduction icl_landscape_adam_sgd = ICL_STUDY(
         .claim =
             "Adam trains shallow linear transformers to lower losses than SGD with momentum, and the gap grows with "
             "depth.",
+        .scope = "A met table means that Adam ends below SGD on these small regressions and that linear "
+                 "attention learns faster than softmax; why the gap comes about, other optimizers and "
+                 "language were not tested.",
         .cost = {"2 s", "4 min", "1 h"}, .numbers = NUMBERS, .plan = plan, .leaves_out = leaves_out, .measure = measure,
         .conclude = conclude);

@@ -179,6 +179,9 @@ const icl_reproduction icl_landscape_noise =
     ICL_STUDY(.name = "landscape-noise", .source = "arXiv 2310.01082, section 3",
               .about = "distribution of the stochastic gradient's noise before training, with its tail index",
               .claim = "The noise of the stochastic gradient has a heavier tail where inputs are heavy-tailed.",
+              .scope = "A met table means that the noise of gradients has a heavier tail with heavy-tailed "
+                       "inputs before any training; noise along a training and its effect on optimizers were not "
+                       "tested.",
               .cost = {"3 s", "1 min", "5 min"}, .numbers = NOISE_NUMBERS, .plan = plan_noise, .measure = measure_noise,
               ICL_CHECKS(noise_checks), .conclude = conclude_noise);
 
@@ -374,6 +377,9 @@ const icl_reproduction icl_landscape_smoothness = ICL_STUDY(
         .claim =
             "Adam steps in directions along which the loss is smoother than along those of SGD, and the loss is less "
             "smooth where its gradient is larger.",
+        .scope = "A met table means that smoothness rises with the gradient and is lower along Adam's "
+                 "steps in these small models; other batches than those of 1,000 sequences and larger "
+                 "models were not judged.",
         .cost = {"2 s", "2 min", "20 min"}, .numbers = SMOOTHNESS_NUMBERS, .plan = plan_smoothness,
         .measure = measure_smoothness, .judge = judge_slope, .conclude = conclude_smoothness);
 
@@ -605,5 +611,7 @@ const icl_reproduction icl_landscape_condition = ICL_STUDY(
         .claim =
             "Adam walks where the loss is better conditioned than where SGD does, and more so with short contexts or "
             "heavy-tailed inputs.",
+        .scope = "A met table means that Adam's path has a lower robust condition number than SGD's at two "
+                 "moments of these trainings; that this causes Adam's lead was not tested.",
         .cost = {"3 s", "4 min", "30 min"}, .numbers = CONDITION_NUMBERS, .plan = plan_condition,
         .measure = measure_condition, .conclude = conclude_condition);

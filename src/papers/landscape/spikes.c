@@ -740,5 +740,8 @@ const icl_reproduction icl_landscape_spikes =
               .claim =
                   "Deep linear transformers have spikes of the training loss, and most come from unstable training: "
                   "other batches spike at the same parameters.",
+              .scope = "A met table means that six layers have more spikes than two and that a good part of "
+                       "theirs follows the parameters; learning rates other than the study's and models with "
+                       "norms were not tested.",
               .cost = {"3 s", "2 min", "20 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
               .conclude = conclude);

@@ -285,6 +285,9 @@ const icl_reproduction icl_markov_phases =
               .claim =
                   "A transformer that learns Markov chains in context predicts uniformly at first, then by counts of "
                   "single symbols, and then, after a drop of the loss, by counts of pairs.",
+              .scope = "A met table means that the trained models are nearest to the three predictors in turn "
+                       "and end near Bayes, on chains of three symbols; other orders of chains and the cause of "
+                       "the drop were not tested.",
               .cost = {"10 s", "3 min", "1 h"}, .numbers = MOST_MOMENTS * COMPARISON_NUMBERS, .plan = plan_stages,
               .measure = measure_stages, .judge = judge_stages, .conclude = conclude_stages);
 
@@ -394,5 +397,8 @@ const icl_reproduction icl_markov_diversity =
               .claim =
                   "A transformer that is trained on few Markov chains predicts as if there were no others; one that is "
                   "trained on many counts pairs, as one that has seen all.",
+              .scope = "A met table means that models of the smallest and of the largest pool are nearer to the "
+                       "predictor that its number of chains calls for; where between them the change comes was "
+                       "not judged.",
               .cost = {"10 s", "2 min", "1 h"}, .numbers = POOL_NUMBERS, .plan = plan_pools, .measure = measure_pool,
               .judge = judge_pool, .conclude = conclude_pools);

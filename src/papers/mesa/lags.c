@@ -336,6 +336,9 @@ const icl_reproduction icl_mesa_partial =
                   "a layer that binds tokens and a mesa layer on systems that are seen in part, beside regressions "
                   "on one to four observations",
               .claim = "On systems that are seen in part a trained model regresses on several observations at once.",
+              .scope = "A met table means that a trained model is nearer to regressions on several observations "
+                       "than on the last one; that it holds a state as the Kalman filter does was not shown, and "
+                       "at scale ci no model is judged but by the floor.",
               .cost = {"1 s", "1 min", "2 h"}, .numbers = PARTIAL_NUMBERS, .plan = plan_partial,
               .measure = measure_partial, .judge = judge_partial);
 
@@ -482,5 +485,8 @@ const icl_reproduction icl_mesa_fewshot =
     ICL_STUDY(.name = "mesa-fewshot", .source = "arXiv 2309.05858, few-shot tasks",
               .about = "a model trained on dynamical systems, shown pairs of a linear map that it was never trained on",
               .claim = "What a model learned of series solves few-shot regression without further training.",
+              .scope = "A met table means that a model of series gets better from pair to pair on maps that it "
+                       "was never trained on; few-shot tasks of language were not tested, and at scale ci no "
+                       "model is judged.",
               .cost = {"1 s", "1 min", "2 h"}, .numbers = PAIRS_NUMBERS, .plan = plan_fewshot,
               .measure = measure_fewshot, .judge = judge_fewshot, .conclude = conclude_fewshot);

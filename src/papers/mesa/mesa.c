@@ -320,5 +320,8 @@ const icl_reproduction icl_mesa_depth = ICL_STUDY(
         .name = "mesa-depth", .source = "arXiv 2309.05858, proposition 2",
         .about = "one to six layers of linear attention on a dynamical system beside steps of gradient descent",
         .claim = "More layers of linear attention go on from one step of gradient descent: each layer lowers the loss.",
+        .scope = "A met table means that each further layer lowers the loss of a stack on this one kind of "
+                 "system; that its layers are steps of gradient descent is not judged beyond the first "
+                 "step's loss.",
         .cost = {"4 s", "2 min", "2 h"}, .numbers = NUMBERS, .plan = plan_depth, .measure = measure_depth,
         ICL_CHECKS(descent_checks), .judge = judge_depth, .conclude = conclude_depth);

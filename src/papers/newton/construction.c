@@ -264,5 +264,7 @@ const icl_reproduction icl_newton_construction =
                   "weights that make two layers of linear attention a step of Newton's iteration; degrees of stacks",
               .claim = "There are weights with which two layers of linear attention are one step of Newton's iteration "
                        "for an inverse, and L layers are a polynomial of degree 3^L.",
+              .scope = "A met table means that weights by hand make two layers one Newton step to rounding; "
+                       "whether training finds such weights was not tested.",
               .cost = {"1 s", "1 s", NULL}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
               .conclude = conclude);

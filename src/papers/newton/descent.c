@@ -460,5 +460,8 @@ const icl_reproduction icl_newton_descent = ICL_STUDY(
         .name = "newton-descent", .source = "arXiv 2403.03183 and 2310.17086",
         .about = "Newton's iteration beside gradient descent of the same degree, trained layers, logistic regression",
         .claim = "Newton's iteration doubles its degree with every step, and layers that descend gain one degree each.",
+        .scope = "A met table means that Newton's iteration squares its residual and is compared rightly "
+                 "with descent of its degree; that trained transformers use it was not shown, because a "
+                 "lower loss of trained layers does not tell their algorithm.",
         .cost = {"3 s", "2 min", NULL}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

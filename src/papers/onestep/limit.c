@@ -593,5 +593,8 @@ const icl_reproduction icl_gradientflow_limit = ICL_STUDY(
         .claim =
             "Gradient flow trains one layer of linear attention to its optimum, which serves prompts of other lengths "
             "and fails where covariances differ from that of training.",
+        .scope = "A met table means that training in small steps from the theorem's start ends at its "
+                 "limit, and that the limit's losses on other prompts are the formula's; large steps, Adam "
+                 "and other starts were not tested.",
         .cost = {"2 s", "20 s", "2 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
         ICL_CHECKS(checks), .judge = judge, .conclude = conclude);

@@ -260,5 +260,8 @@ const icl_reproduction icl_onestep_noise = ICL_STUDY(
             "one trained layer is one step of gradient descent: its length by noise, context, covariance and target",
         .claim =
             "One layer of linear attention that is trained to its optimum takes exactly one step of gradient descent.",
+        .scope = "A met table means that the step that one trained layer takes is the closed form's for "
+                 "these noises, contexts and covariances; softmax attention and more than one layer were "
+                 "not tested.",
         .cost = {"2 s", "1 min", "12 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
         .judge = judge, ICL_FIGURES(figures));

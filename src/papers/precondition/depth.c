@@ -279,5 +279,8 @@ const icl_reproduction icl_precondition_depth = ICL_STUDY(
         .claim =
             "Trained layers of linear attention are steps of gradient descent of the best lengths, and of GD++ where "
             "they may transform their inputs.",
+        .scope = "A met table means that trained layers come to the exact optima's losses and step lengths "
+                 "at three sizes; models with free B are judged beside printed weights, because no exact "
+                 "optimum of theirs is known to be global.",
         .cost = {"4 s", "3 min", "15 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

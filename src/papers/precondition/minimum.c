@@ -406,4 +406,7 @@ const icl_reproduction icl_precondition_minimum = ICL_STUDY(
         .about = "whether the stationary points of theorems 3 and 4 are minima: gradient and Hessian, all entries free",
         .claim = "The stationary points at which layers of linear attention are preconditioned gradient descent are "
                  "local minima.",
+        .scope = "A met table means that at the computed points the slope is 0 within its error and every "
+                 "curvature is positive, so that they are local minima at these sizes; that they are "
+                 "global ones was not tested.",
         .cost = {"2 s", "1 min", "4 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

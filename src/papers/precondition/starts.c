@@ -438,4 +438,7 @@ const icl_reproduction icl_precondition_starts = ICL_STUDY(
         .claim =
             "Random starts recover theorem 1's preconditioner if all inputs have the same variance; otherwise some "
             "end at another minimum, and three layers of GD++ have several.",
+        .scope = "A met table means that all random starts end at the minimum where inputs have equal "
+                 "variances, and that the other ends are minima, too; other optimizers than L-BFGS and "
+                 "more than three layers were not tested.",
         .cost = {"5 s", "2 min", "5 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

@@ -293,5 +293,7 @@ const icl_reproduction icl_recall_mad = ICL_STUDY(
         .claim =
             "Of recurrent mixers the delta rule is best at recall in context, also where keys are fuzzy, and worse at "
             "memorisation than mixers with gates.",
+        .scope = "A met table means that every mixer is above chance and that the delta rule recalls in "
+                 "context; the claim's two orders between mixers are judged at scale full alone.",
         .cost = {"2 s", "5 min", "a month"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

@@ -324,5 +324,8 @@ const icl_reproduction icl_recall_mqar = ICL_STUDY(
         .claim =
             "Softmax attention recalls more than delta rules, these more than gated and plain linear attention of the "
             "same state, and convolutions recall least.",
+        .scope = "A met table means that groups of mixers are ordered as the figures show at the judged "
+                 "sizes of state, with one budget of training; the published accuracies were not "
+                 "reproduced below scale full, and are not judged there either.",
         .cost = {"2 s", "10 min", "weeks"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

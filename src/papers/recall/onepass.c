@@ -434,5 +434,8 @@ const icl_reproduction icl_recall_onepass = ICL_STUDY(
         .claim =
             "Of random keys with values, a memory that is written by the delta rule holds more than one that sums, and "
             "a mesa layer holds what least squares holds.",
+        .scope = "A met table means that the op and the solver hold what closed forms say of random unit "
+                 "keys, without any training; trained keys, which need not be random, are those of recall- "
+                 "mqar.",
         .cost = {"1 s", "20 s", "5 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

@@ -561,6 +561,9 @@ const icl_reproduction icl_state_parity = ICL_STUDY(
         .claim =
             "A linear recurrence tracks parity on words longer than those of its training if its eigenvalues can be "
             "negative, and not otherwise.",
+        .scope = "A met table means that weights by hand track parity for 10,000 tokens, and that trained "
+                 "layers of one size do or do not generalise beyond their training by the sign of their "
+                 "eigenvalues; other words than bits are those of state-words.",
         .cost = {"3 s", "4 min", "12 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);
 
@@ -570,5 +573,7 @@ const icl_reproduction icl_state_words = ICL_STUDY(
         .claim =
             "A linear recurrence tracks words of permutations if it writes as often for each token as the permutation "
             "has reflections.",
+        .scope = "A met table means that trained layers track permutations of three points where they "
+                 "write often enough; with more points, only weights by hand are judged below scale full.",
         .cost = {"3 s", "3 min", "30 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

@@ -223,5 +223,8 @@ const icl_reproduction icl_statisticians_selection = ICL_STUDY(
         .claim =
             "One transformer that is trained on data of two levels of noise predicts nearly as well as the best ridge "
             "regression of each level.",
+        .scope = "A met table means that one model of two noises is near the ridge regression of each, "
+                 "where models of one noise are not; more than two noises and other pairs of algorithms "
+                 "were not tested, and at scale ci no model is judged.",
         .cost = {"10 s", "12 min", "4 d"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);

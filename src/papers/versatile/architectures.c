@@ -281,4 +281,7 @@ const icl_reproduction icl_versatile_architectures =
               .claim =
                   "A layer's prediction is linear in the query for linear attention and constant decay, and is not "
                   "where the query's own token gates, erases or weighs.",
+              .scope = "A met table means that random layers are linear in the query exactly where their "
+                       "equations say so; trained layers are compared by their losses alone, which are judged "
+                       "against the floor that no model is below.",
               .cost = {"5 s", "3 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

@@ -148,6 +148,9 @@ const icl_reproduction icl_versatile_weights =
     ICL_STUDY(.name = "versatile-weights", .source = "arXiv 2402.14180, section 5 and its heat maps of weights",
               .about = "the four numbers of diagonal layers beside the optimum, and full layers as heat maps",
               .claim = "Trained diagonal layers have the few weights that minimise the loss directly.",
+              .scope = "A met table means that two and three diagonal layers, trained on sigma in {1, 3}, end at "
+                       "the weights of direct minimisation; w_xy and w_yy, other laws of the noise and the "
+                       "matrices of full layers are shown and not judged.",
               .cost = {"5 s", "1 min", NULL}, .numbers = WEIGHTS, .plan = plan_weights, .begin = icl_versatile_begin,
               .measure = measure_weights, .judge = judge_weights, .conclude = conclude_weights);
 
@@ -385,5 +388,8 @@ const icl_reproduction icl_versatile_layers = ICL_STUDY(
         .claim =
             "After every layer, a linear transformer's prediction is linear in the query: each layer holds an implicit "
             "weight vector.",
+        .scope = "A met table means that predictions of one trained diagonal model are linear in the query "
+                 "and that terms act as many layers later as the equations say; what each term is good for "
+                 "and full layers were not tested.",
         .cost = {"5 s", "1 min", "3 min"}, .numbers = LAYERS_NUMBERS, .plan = plan_layers, .begin = icl_versatile_begin,
         .measure = measure_layers, .judge = judge_layers, .conclude = conclude_layers);

@@ -290,6 +290,9 @@ const icl_reproduction icl_versatile_quadratic = ICL_STUDY(
         .claim =
             "Linear transformers of any depth learn nothing of quadratic targets; with a quadratic feed-forward part "
             "between their layers they learn them.",
+        .scope = "A met table means that linear layers predict nothing of x^T W x and that a quadratic "
+                 "part between them does at least what a step by hand does; large dimensions and feed- "
+                 "forward parts as transformers have them were not tested.",
         .cost = {"3 s", "50 s", "15 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
         .judge = judge, .conclude = conclude);
 
@@ -474,5 +477,8 @@ const icl_reproduction icl_versatile_feedforward =
               .claim = "On noisy linear regression, matrices that are diagonal plus low rank behave like dense ones, "
                        "and quadratic "
                        "feed-forward parts do no harm.",
+              .scope = "A met table means that diagonal matrices plus rank two do as full ones do, and that "
+                       "quadratic parts do no harm, on noisy linear targets; other targets are those of "
+                       "versatile-quadratic.",
               .cost = {"5 s", "50 s", "6 min"}, .numbers = FEEDFORWARD_NUMBERS, .plan = plan_feedforward,
               .measure = measure_feedforward, .judge = judge_feedforward, .conclude = conclude_feedforward);

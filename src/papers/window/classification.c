@@ -309,5 +309,8 @@ const icl_reproduction icl_window_classification = ICL_STUDY(
         .claim =
             "Under the cross-entropy, too, noise of labels widens the best window of softmax attention, if it is the "
             "window that tells how sure to be.",
+        .scope = "A met table means that the searched best window widens with turned labels where it must "
+                 "tell how sure to be, and hardly where a gain tells it; nothing was trained, and there "
+                 "are two classes alone.",
         .cost = {"5 s", "20 s", "3 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude, ICL_FIGURES(figures));

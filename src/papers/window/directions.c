@@ -185,5 +185,8 @@ const icl_reproduction icl_window_directions =
               .about = "windows in subspaces of several sizes, by link, slope and noise",
               .claim = "In a subspace of k of d directions softmax attention learns the window of k inputs, whatever d "
                        "is, narrower for steeper functions and wider for noisier labels.",
+              .scope = "A met table means that one free matrix finds k of d directions with the window of k "
+                       "inputs for these sizes; more than four directions and directions that change between "
+                       "sequences were not tested.",
               .cost = {"5 s", "1 min", "10 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure,
               ICL_CHECKS(checks), .conclude = conclude);

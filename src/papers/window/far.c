@@ -184,5 +184,8 @@ const icl_reproduction icl_window_far =
     ICL_STUDY(.name = "window-far", .source = "arXiv 2402.11639",
               .about = "the loss of softmax and of linear attention by the distance of the nearest example",
               .claim = "A window of softmax attention errs more, the farther a query is from its nearest example.",
+              .scope = "A met table means that the window that is best on average errs more on far queries, as "
+                       "the bound for averages says; a window chosen for far queries was not tested, and nothing "
+                       "was trained.",
               .cost = {"2 s", "10 s", "1 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
               .conclude = conclude);

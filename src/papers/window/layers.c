@@ -257,5 +257,8 @@ const icl_reproduction icl_window_layers = ICL_STUDY(
         .claim =
             "A second layer of softmax attention does better than the best window of one, tokens do not collapse, and "
             "the first layer learns which directions matter.",
+        .scope = "A met table means that more layers do better than the best single window and keep their "
+                 "tokens apart, on affine functions; that layers after the first also work by windows was "
+                 "not tested.",
         .cost = {"10 s", "3 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         ICL_FIGURES(figures));
