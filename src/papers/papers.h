@@ -10,7 +10,7 @@
     PAPER("Vladymyrov et al. 2024, \"Linear Transformers are Versatile In-Context Learners\" (arXiv " \
           "2402.14180)") \
         STUDY(versatile_table1) STUDY(versatile_profile) STUDY(versatile_weights) STUDY(versatile_layers) \
-        STUDY(versatile_quadratic) STUDY(versatile_feedforward) STUDY(versatile_adaptation) \
+        STUDY(versatile_quadratic) STUDY(versatile_adaptation) \
         STUDY(versatile_architectures) STUDY(versatile_diagonal) \
     PAPER("Ahn et al. 2023, \"Transformers learn to implement preconditioned gradient descent for " \
           "in-context learning\" (arXiv 2306.00297)") \
@@ -30,9 +30,6 @@
     PAPER("Gatmiry, Saunshi, Reddi, Jegelka, Kumar 2024, \"Can Looped Transformers Learn to Implement " \
           "Multi-step Gradient Descent for In-context Learning?\" (arXiv 2410.08292)") \
         STUDY(looped_exact) \
-    PAPER("Yang, Lee, Nowak, Papailiopoulos 2024, \"Looped Transformers are Better at Learning Learning " \
-          "Algorithms\" (arXiv 2311.12424)") \
-        STUDY(looped_curves) \
     PAPER("Giannou, Yang, Wang, Papailiopoulos, Lee 2024, \"How Well Can Transformers Emulate In-context " \
           "Newton's Method?\" (arXiv 2403.03183), and Fu, Chen, Jia, Sharan 2023, \"Transformers Learn to " \
           "Achieve Second-Order Convergence Rates for In-Context Linear Regression\" (arXiv 2310.17086)") \
@@ -46,9 +43,6 @@
         STUDY(window_lipschitz) STUDY(window_noise) STUDY(window_context) STUDY(window_generalize) \
         STUDY(window_subspace) STUDY(window_rate) STUDY(window_values) STUDY(window_far) \
         STUDY(window_classification) STUDY(window_directions) STUDY(window_layers) \
-    PAPER("Garg, Tsipras, Liang, Valiant 2022, \"What can transformers learn in-context? A case study of " \
-          "simple function classes\" (arXiv 2208.01066)") \
-        STUDY(garg_curves) STUDY(garg_shifts) \
     PAPER("Bai, Chen, Wang, Xiong, Mei 2023, \"Transformers as statisticians: provable in-context learning " \
           "with in-context algorithm selection\" (arXiv 2306.04637)") \
         STUDY(statisticians_selection) \
@@ -74,9 +68,8 @@
           "(arXiv 2102.11174)") \
         STUDY(fastweight_capacity) STUDY(fastweight_overwrite) \
     PAPER("Recall by memories of fixed size: closed forms for the rules of Schlag, Irie, Schmidhuber 2021 " \
-          "(arXiv 2102.11174) and of von Oswald et al. 2025, \"MesaNet\" (arXiv 2506.05233); the tasks of " \
-          "Poli et al. 2024, \"MAD\" (arXiv 2403.17844)") \
-        STUDY(recall_onepass) STUDY(recall_mqar) STUDY(recall_mad) \
+          "(arXiv 2102.11174) and of von Oswald et al. 2025, \"MesaNet\" (arXiv 2506.05233)") \
+        STUDY(recall_onepass) STUDY(recall_mqar) \
     PAPER("Mixers beside each other, on the tasks of Arora et al. 2023 (arXiv 2312.04927), Poli et al. 2024 " \
           "(2403.17844), Grazzi et al. 2024 (2411.12537), Edelman et al. 2024 (2402.11004), and Garg et al. 2022 " \
           "(2208.01066)") \

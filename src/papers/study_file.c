@@ -28,7 +28,9 @@ static const icl_choice kinds_of_evidence[] = {{"none", ICL_EVIDENCE_NONE},
                                                {0}};
 
 static const icl_choice ways_of_seeds[] = {
-    {"mean", ICL_STUDY_MEAN}, {"each", ICL_STUDY_EACH}, {"first", ICL_STUDY_FIRST}, {0}};
+    {"mean", ICL_STUDY_MEAN}, {"each", ICL_STUDY_EACH}, {"first", ICL_STUDY_FIRST}, {"best", ICL_STUDY_BEST}, {0}};
+static const icl_choice drawn_seeds[] = {{"mean", ICL_STUDY_MEAN}, {"best", ICL_STUDY_BEST}, {0}};
+static const icl_choice judged_positions[] = {{"each", false}, {"largest", true}, {0}};
 
 #define PROSE_KEY(name)                                                                                                \
     { NULL, name, ICL_KEY_PROSE, "", 0, 0, NULL, NULL }
@@ -39,6 +41,7 @@ static const icl_recipe_key study_keys[] = {PROSE_KEY("claim"),
                                             PROSE_KEY("recipe"),
                                             {NULL, "seeds", ICL_KEY_COUNT, "0", 0, 1000, NULL, NULL},
                                             PROSE_KEY("seeded"),
+                                            PROSE_KEY("best"),
                                             PROSE_KEY("paper"),
                                             PROSE_KEY("about"),
                                             PROSE_KEY("cost_ci"),
@@ -57,10 +60,14 @@ static const icl_recipe_key cell_keys[] = {PROSE_KEY("what"),
 static const icl_recipe_key cells_keys[] = {PROSE_KEY("settings"), PROSE_KEY("by"), {0}};
 static const icl_recipe_key settings_keys[] = {
     PROSE_KEY("what"), PROSE_KEY("curve"), {NULL, "untrained", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL}, {0}};
-static const icl_recipe_key no_keys[] = {{0}};
-static const icl_recipe_key check_keys[] = {PROSE_KEY("number"),
+static const icl_recipe_key eval_keys[] = {PROSE_KEY("settings"), PROSE_KEY("at"), {0}};
+static const icl_recipe_key check_keys[] = {PROSE_KEY("like"),
+                                            PROSE_KEY("number"),
                                             PROSE_KEY("what"),
                                             {NULL, "seeds", ICL_KEY_WORD, "mean", 0, 0, ways_of_seeds, NULL},
+                                            PROSE_KEY("positions"),
+                                            {NULL, "position", ICL_KEY_WORD, "each", 0, 0, judged_positions, NULL},
+                                            PROSE_KEY("judged"),
                                             PROSE_KEY("quantity"),
                                             PROSE_KEY("cells"),
                                             PROSE_KEY("scales"),
@@ -71,11 +78,13 @@ static const icl_recipe_key check_keys[] = {PROSE_KEY("number"),
                                             PROSE_KEY("source"),
                                             PROSE_KEY("note"),
                                             {0}};
-static const icl_recipe_key figure_keys[] = {PROSE_KEY("number"),
+static const icl_recipe_key figure_keys[] = {PROSE_KEY("like"),
+                                             PROSE_KEY("number"),
                                              PROSE_KEY("x"),
                                              PROSE_KEY("curves"),
                                              PROSE_KEY("labels"),
                                              PROSE_KEY("positions"),
+                                             {NULL, "seeds", ICL_KEY_WORD, "mean", 0, 0, drawn_seeds, NULL},
                                              PROSE_KEY("expected"),
                                              PROSE_KEY("expected_label"),
                                              PROSE_KEY("published"),
@@ -99,7 +108,7 @@ typedef struct section_kind {
 
 static const section_kind kinds[] = {{"settings", settings_keys, true, false},
                                      {"cell", cell_keys, true, false},
-                                     {"eval", no_keys, true, false},
+                                     {"eval", eval_keys, true, false},
                                      {"check", check_keys, false, true},
                                      {"figure", figure_keys, false, true}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -150,21 +159,26 @@ static bool sets(const icl_study_file *file, const char *section, const char *ke
     return index < file->values->key_count && strcmp(file->values->values[index].origin, "default") != 0;
 }
 
-const char *icl_study_place(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
+/* Returns the section that sets the key: that for the scale, or the section itself; NULL if neither does. */
+static const char *place_in(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
     const char *at = section_at(file, scale, section);
+    return sets(file, at, key) ? at : sets(file, section, key) ? section : NULL;
+}
 
-    if (sets(file, at, key))
-        return at;
-    for (size_t i = 0; i < KINDS && !sets(file, section, key); i++) {
+const char *icl_study_place(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
+    const char *place = place_in(file, scale, section, key);
+
+    for (size_t i = 0; i < KINDS && !place; i++) {
         if (!kinds[i].has_defaults || !icl_study_name_in(section, kinds[i].word))
             continue;
-        at = section_at(file, scale, kinds[i].word);
-        if (sets(file, at, key))
-            return at;
-        if (sets(file, kinds[i].word, key))
-            return kinds[i].word;
+        const char *like = icl_recipe_text(file->values, section, "like");
+        const icl_study_section *other =
+            like[0] ? icl_study_section_find(file, ICL_PHRASE("%s %s", kinds[i].word, like)) : NULL;
+        place = other ? place_in(file, scale, other->name, key) : NULL;
+        if (!place)
+            place = place_in(file, scale, kinds[i].word, key);
     }
-    return section;
+    return place ? place : section;
 }
 
 const char *icl_study_text(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
@@ -216,68 +230,117 @@ static icl_status add_all_keys(icl_study_file *file, const icl_recipe *known, ic
 
 /* ---- The expressions of a check or a figure ---- */
 
+/* Writes the positions that a table has: "@5: 0.1, @9: 0.2" gives "5, 9". */
+static void list_positions(const char *table, char list[ICL_STUDY_TEXT]) {
+    char name[ICL_STUDY_NAME];
+    double value;
+
+    list[0] = '\0';
+    for (const char *rest = table; rest && icl_study_target_row(&rest, name, &value);) {
+        const size_t used = strlen(list);
+        snprintf(list + used, ICL_STUDY_TEXT - used, "%s%s", used > 0 ? ", " : "", name + 1);
+    }
+}
+
 icl_status icl_study_positions(const icl_study_file *file, icl_scale scale, const char *section, icl_list *positions,
                                icl_error *error) {
     const bool is_figure = icl_study_name_in(section, "figure") != NULL;
-    const char *text = is_figure ? icl_study_text(file, scale, section, "positions") : "";
+    const char *text = icl_study_text(file, scale, section, "positions"), *key = "positions";
+    const char *target = is_figure ? "" : icl_study_text(file, scale, section, "target");
+    char list[ICL_STUDY_TEXT];
     icl_error reason = {0};
-    const icl_status status = text[0] == '\0' ? ICL_OK : icl_list_parse(text, positions, &reason);
 
+    if (target[0] == '@') {
+        key = "target";
+        list_positions(target, list);
+        text = list;
+    }
+    const icl_status status = text[0] == '\0' ? ICL_OK : icl_list_parse(text, positions, &reason);
     if (status != ICL_ERROR_INPUT)
         return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", reason.message);
-    return icl_recipe_reject(file->values, icl_study_place(file, scale, section, "positions"), "positions", error, "%s",
+    return icl_recipe_reject(file->values, icl_study_place(file, scale, section, key), key, error, "%s",
                              reason.message);
 }
 
-/* Hears the numbers of a figure, at all of its positions. */
-static icl_status hear_numbers(const icl_study_file *file, icl_scale scale, const char *section, icl_study_hear *hear,
-                               void *user, icl_error *error) {
-    const char *rest = icl_study_text(file, scale, section, "number");
-    char one[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
-    icl_list positions = {0};
-    icl_status status = ICL_OK;
+/* Returns whether the best of a point's seeds is meant. */
+static bool chooses_best(const icl_study_file *file, icl_scale scale, const char *section) {
+    const char *place = icl_study_place(file, scale, section, "seeds");
+    return icl_recipe_choice(file->values, place, "seeds") == ICL_STUDY_BEST;
+}
 
-    ICL_TRY(icl_study_positions(file, scale, section, &positions, error));
-    while (icl_study_next_value(&rest, one)) {
-        if (positions.count == 0)
-            ICL_TRY(hear(user, "number", one, error));
-        for (size_t i = 0; i < positions.count; i++) {
-            icl_study_put_position(one, positions.values[i], value);
-            ICL_TRY(hear(user, "number", value, error));
-        }
-    }
-done:
-    icl_list_clear(&positions);
-    return status;
+/* A listener to the expressions of a check or a figure. */
+typedef struct hearing {
+    const icl_study_file *file;
+    icl_scale scale;
+    const char *section;
+    icl_study_hear *hear;
+    void *user;
+} hearing;
+
+static const char *text_heard(const hearing *all, const char *key) {
+    return icl_study_text(all->file, all->scale, all->section, key);
+}
+
+/* Hears an expression at a position, or, if that is NULL, as it is. */
+static icl_status hear_at(const hearing *all, const char *key, const char *expression, const char *position,
+                          icl_error *error) {
+    char value[ICL_STUDY_TEXT];
+
+    if (!position)
+        return all->hear(all->user, key, expression, error);
+    icl_study_put_position(expression, position, value);
+    return all->hear(all->user, key, value, error);
 }
 
 /* Hears the expressions in braces of a text. */
-static icl_status hear_braced(const icl_study_file *file, icl_scale scale, const char *section, const char *key,
-                              icl_study_hear *hear, void *user, icl_error *error) {
-    const char *rest = icl_study_text(file, scale, section, key);
+static icl_status hear_braced(const hearing *all, const char *key, const char *position, icl_error *error) {
+    const char *rest = text_heard(all, key);
     char before[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
 
     while (icl_study_next_braced(&rest, before, value))
-        if (strcmp(value, "seed") != 0 && strcmp(value, "what") != 0)
-            ICL_CHECK(hear(user, key, value, error));
+        if (strcmp(value, "seed") != 0 && strcmp(value, "seeds") != 0 && strcmp(value, "what") != 0)
+            ICL_CHECK(hear_at(all, key, value, position, error));
     return ICL_OK;
+}
+
+static icl_status hear_check(const hearing *all, const char *position, icl_error *error) {
+    const char *target = text_heard(all, "target");
+    icl_study_tolerance tolerance;
+
+    ICL_CHECK(hear_at(all, "number", text_heard(all, "number"), position, error));
+    if (icl_study_target_read(target).kind == ICL_TARGET_VALUE)
+        ICL_CHECK(hear_at(all, "target", target, position, error));
+    if (icl_study_tolerance_read(text_heard(all, "tolerance"), &tolerance) && tolerance.of[0])
+        ICL_CHECK(hear_at(all, "tolerance", tolerance.of, position, error));
+    ICL_CHECK(hear_braced(all, "what", position, error));
+    return hear_braced(all, "note", position, error);
+}
+
+static icl_status hear_figure(const hearing *all, const char *position, icl_error *error) {
+    const char *rest = text_heard(all, "number"), *expected = text_heard(all, "expected");
+    char one[ICL_STUDY_TEXT];
+
+    while (icl_study_next_value(&rest, one))
+        ICL_CHECK(hear_at(all, "number", one, position, error));
+    return icl_study_target_read(expected).kind == ICL_TARGET_VALUE ? hear_at(all, "expected", expected, NULL, error)
+                                                                    : ICL_OK;
 }
 
 icl_status icl_study_each_value(const icl_study_file *file, icl_scale scale, const char *section, icl_study_hear *hear,
                                 void *user, icl_error *error) {
+    const hearing all = {file, scale, section, hear, user};
     const bool is_figure = icl_study_name_in(section, "figure") != NULL;
-    const char *key = is_figure ? "expected" : "target", *target = icl_study_text(file, scale, section, key);
+    icl_list positions = {0};
+    icl_status status = ICL_OK;
 
-    if (is_figure)
-        ICL_CHECK(hear_numbers(file, scale, section, hear, user, error));
-    else
-        ICL_CHECK(hear(user, "number", icl_study_text(file, scale, section, "number"), error));
-    if (icl_study_target_read(target).kind == ICL_TARGET_VALUE)
-        ICL_CHECK(hear(user, key, target, error));
-    if (is_figure)
-        return ICL_OK;
-    ICL_CHECK(hear_braced(file, scale, section, "what", hear, user, error));
-    return hear_braced(file, scale, section, "note", hear, user, error);
+    ICL_TRY(icl_study_positions(file, scale, section, &positions, error));
+    if (chooses_best(file, scale, section))
+        ICL_TRY(hear(user, "seeds", icl_recipe_text(file->values, "study", "best"), error));
+    for (size_t i = 0; i < positions.count || i == 0; i++)
+        ICL_TRY((is_figure ? hear_figure : hear_check)(&all, positions.count > 0 ? positions.values[i] : NULL, error));
+done:
+    icl_list_clear(&positions);
+    return status;
 }
 
 /* ---- Sections of the text ---- */
@@ -354,18 +417,49 @@ done:
     return status;
 }
 
+/* Returns where a value for a scale begins in a text, at " | ci: ", and what it is; NULL if there is none. */
+static const char *find_value_at(const char *text, icl_scale *scale, const char **value) {
+    for (const char *at = strstr(text, "| "); at; at = strstr(at + 1, "| "))
+        for (*scale = ICL_SCALE_CI; *scale < ICL_SCALES; ++*scale) {
+            const char *name = icl_scale_name(*scale);
+            *value = at + 2 + strlen(name) + 1;
+            if (strncmp(at + 2, name, strlen(name)) == 0 && (*value)[-1] == ':')
+                return at;
+        }
+    return NULL;
+}
+
+/* Adds the sections for the scales that values of this line are for, [set ci] for one in [set]. */
+static icl_status add_sections_at(icl_study_file *file, const char *line, size_t length, const char *in, size_t number,
+                                  icl_error *error) {
+    const char *value;
+    icl_scale scale;
+
+    for (const char *at = find_value_at(line, &scale, &value); at && at < line + length;
+         at = find_value_at(value, &scale, &value)) {
+        const icl_phrase name = icl_phrase_print("%s %s", in, icl_scale_name(scale));
+        ICL_CHECK(add_section(file, name.text, strlen(name.text), number, error));
+    }
+    return ICL_OK;
+}
+
 /* Reads only the names of sections: the reader of recipes reads the rest, with a table of keys made from these
  * names. */
 static icl_status read_sections(icl_study_file *file, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
+    char section[ICL_STUDY_NAME] = "";
     size_t size, line = 1;
 
     ICL_TRY(icl_file_read(file->path, 0, &text, &size, error));
     for (const char *at = text; *at; line++) {
         const size_t length = strcspn(at, "\r\n");
-        if (*at == '[')
+        if (*at == '[') {
+            snprintf(section, sizeof section, "%.*s", (int)strcspn(at + 1, "]\r\n"), at + 1);
             ICL_TRY(add_section(file, at + 1, strcspn(at + 1, "]\r\n"), line, error));
+        } else if (*at != ';' && *at != '#') {
+            ICL_TRY(add_sections_at(file, at, length, section, line, error));
+        }
         at += length;
         at += strncmp(at, "\r\n", 2) == 0 ? 2 : *at != '\0';
     }
@@ -381,13 +475,14 @@ static const char *text_in(const icl_study_file *file, const char *section_name,
     return icl_recipe_text(file->values, section_name, key);
 }
 
-static icl_status check_scales(const icl_study_file *file, const char *section_name, icl_error *error) {
-    const char *place = icl_study_place(file, ICL_SCALE_CI, section_name, "scales");
+static icl_status check_scales(const icl_study_file *file, const char *section_name, const char *key,
+                               icl_error *error) {
+    const char *place = icl_study_place(file, ICL_SCALE_CI, section_name, key);
 
-    for (const char *word = text_in(file, place, "scales"); *word;) {
+    for (const char *word = text_in(file, place, key); *word;) {
         const size_t length = strcspn(word, ", ");
-        if (!is_scale(word, length))
-            return icl_recipe_reject(file->values, place, "scales", error, "some of ci, short, full");
+        if (!is_scale(word, length) && (strcmp(key, "judged") != 0 || strcmp(word, "none") != 0))
+            return icl_recipe_reject(file->values, place, key, error, "some of ci, short, full");
         word += length;
         word += strspn(word, ", ");
     }
@@ -402,9 +497,11 @@ static icl_status missing(const icl_study_file *file, const icl_study_section *i
 
 /* Returns whether a number in use belongs to [eval NAME]. */
 static bool is_evaluated(const icl_study_file *file, const char *name) {
-    for (size_t i = 0; i < file->numbers.count; i++)
-        if (strcmp(icl_study_numbers_evaluation(&file->numbers, i), name) == 0)
+    for (size_t i = 0; i < file->numbers.count; i++) {
+        const char *evaluation = icl_study_numbers_evaluation(&file->numbers, i);
+        if (strlen(name) == strcspn(evaluation, "@") && strncmp(evaluation, name, strlen(name)) == 0)
             return true;
+    }
     return false;
 }
 
@@ -423,16 +520,41 @@ static const char *place_at(const reading *at, const char *key) {
     return icl_study_place(at->file, at->scale, at->in->name, key);
 }
 
-static icl_status add_number(void *user, const char *cell, const char *name, icl_number *number, icl_error *error) {
-    icl_study_file *file = ((const reading *)user)->file;
+/* Checks that an evaluation, "shifted" or "shifted@3", has a section, which tells of a key if there is a value. */
+static icl_status check_evaluation(const icl_study_file *file, const char *evaluation, icl_error *error) {
+    const int length = (int)strcspn(evaluation, "@");
+    const icl_study_section *in = icl_study_section_find(file, ICL_PHRASE("eval %.*s", length, evaluation));
 
-    (void)cell;
-    *number = (icl_number){0, 0};
-    ICL_CHECK(icl_study_numbers_add(&file->numbers, name, error));
-    const char *evaluation = icl_study_numbers_evaluation(&file->numbers, icl_study_numbers_find(&file->numbers, name));
-    if (evaluation[0] == '\0' || icl_study_section_find(file, ICL_PHRASE("eval %s", evaluation)))
+    if (evaluation[0] == '\0')
         return ICL_OK;
-    return icl_fail(error, ICL_ERROR_INPUT, "a section [eval %s] with its settings", evaluation);
+    if (!in)
+        return icl_fail(error, ICL_ERROR_INPUT, "a section [eval %.*s] with its settings", length, evaluation);
+    const char *key = icl_recipe_text(file->values, in->name, "at");
+    if (evaluation[length] == '\0' && key[0] != '\0')
+        return icl_fail(error, ICL_ERROR_INPUT, "%s@VALUE/, a value of %s, as [%s] is made at", evaluation, key,
+                        in->name);
+    if (evaluation[length] != '\0' && (key[0] == '\0' || evaluation[length + 1] == '\0'))
+        return icl_fail(error, ICL_ERROR_INPUT, "a line at = KEY in [%s], whose value stands behind @", in->name);
+    return ICL_OK;
+}
+
+/* Returns whether the check or the figure has positions. */
+static bool has_positions(const reading *at) {
+    return text_at(at, "positions")[0] != '\0' ||
+           (icl_study_name_in(at->in->name, "check") && text_at(at, "target")[0] == '@');
+}
+
+/* Takes a number, a key of recipes, or the position. */
+static icl_status add_number(void *user, const char *cell, const char *name, icl_number *number, icl_error *error) {
+    const reading *at = user;
+    icl_study_numbers *numbers = &at->file->numbers;
+
+    *number = (icl_number){0, 0};
+    if (icl_study_is_key(name) || (!cell && strcmp(name, "position") == 0 && has_positions(at)))
+        return ICL_OK;
+    ICL_CHECK(icl_study_numbers_add(numbers, name, error));
+    return check_evaluation(at->file, icl_study_numbers_evaluation(numbers, icl_study_numbers_find(numbers, name)),
+                            error);
 }
 
 /* Fails as a read value has, with its place. */
@@ -460,7 +582,7 @@ static icl_status read_table(const reading *at, const char *key, icl_error *erro
     for (const char *rest = icl_study_target_read(text).kind == ICL_TARGET_TABLE ? text : NULL; rest;)
         if (!icl_study_target_row(&rest, cell, &value))
             return icl_recipe_reject(at->file->values, place_at(at, key), key, error,
-                                     "rows CELL: NUMBER between commas");
+                                     "rows CELL: NUMBER or @POSITION: NUMBER between commas");
     return ICL_OK;
 }
 
@@ -488,24 +610,13 @@ static icl_status read_check(reading *at, icl_error *error) {
                          error);
     if (kind == ICL_TARGET_NONE && has_evidence)
         return reject_at(at, "evidence", "a line target = ... beside it, or none", error);
-    return check_scales(file, at->in->name, error);
-}
-
-static const icl_recipe_key *find_key(const char *dotted) {
-    const icl_recipe_key *known;
-    char name[ICL_AXIS_NAME];
-
-    for (size_t i = 0; (known = icl_recipe_known_key(i)); i++) {
-        snprintf(name, sizeof name, "%s.%s", known->section, known->name);
-        if (strcmp(name, dotted) == 0)
-            return known;
-    }
-    return NULL;
+    ICL_CHECK(check_scales(file, at->in->name, "judged", error));
+    return check_scales(file, at->in->name, "scales", error);
 }
 
 static icl_status find_axis(void *user, const char *cell, const char *name, icl_number *number, icl_error *error) {
     *number = (icl_number){0, 0};
-    if (!cell && (strcmp(name, "position") == 0 ? text_at(user, "positions")[0] != '\0' : find_key(name) != NULL))
+    if (!cell && (strcmp(name, "position") == 0 ? has_positions(user) : icl_study_is_key(name)))
         return ICL_OK;
     return icl_fail(error, ICL_ERROR_INPUT, "a key of recipes, such as task.n; or position, beside positions = 0..9");
 }
@@ -522,24 +633,36 @@ static icl_status read_figure(reading *at, icl_error *error) {
     ICL_CHECK(icl_study_each_value(at->file, at->scale, at->in->name, add_value, at, error));
     ICL_CHECK(read_table(at, "expected", error));
     ICL_CHECK(read_table(at, "published", error));
+    ICL_CHECK(read_table(at, "x", error));
     if (icl_study_target_read(text_at(at, "published")).kind == ICL_TARGET_VALUE)
         return reject_at(at, "published", "a number, or rows CELL: NUMBER between commas", error);
-    ICL_CHECK(
-        refuse(at, "x", icl_study_value_read(text_at(at, "x"), find_axis, at, &ignored, &reason), &reason, error));
-    if (curves[0] != '\0' && !find_key(curves))
+    if (icl_study_target_read(text_at(at, "x")).kind != ICL_TARGET_TABLE)
+        ICL_CHECK(
+            refuse(at, "x", icl_study_value_read(text_at(at, "x"), find_axis, at, &ignored, &reason), &reason, error));
+    if (curves[0] != '\0' && !icl_study_is_key(curves))
         return reject_at(at, "curves", "a key of recipes, such as task.n", error);
-    return check_scales(at->file, at->in->name, error);
+    return check_scales(at->file, at->in->name, "scales", error);
 }
 
 /* Reads a check or a figure as each scale has it. */
 static icl_status read_section(icl_study_file *file, const icl_study_section *in, icl_error *error) {
     const bool is_check = icl_study_name_in(in->name, "check"), is_figure = icl_study_name_in(in->name, "figure");
 
+    const char *like = is_check || is_figure ? text_in(file, in->name, "like") : "";
+
+    if (like[0] != '\0' && !icl_study_section_find(file, ICL_PHRASE("%s %s", is_check ? "check" : "figure", like)))
+        return icl_recipe_reject(file->values, in->name, "like", error, "the name of a section [%s NAME]",
+                                 is_check ? "check" : "figure");
     for (icl_scale scale = ICL_SCALE_CI; (is_check || is_figure) && scale < ICL_SCALES; scale++) {
         reading at = {file, in, scale};
+        if (chooses_best(file, scale, in->name) && text_in(file, "study", "best")[0] == '\0')
+            return reject_at(&at, "seeds", "a line best = half_adjusted, or another number, in [study]", error);
         ICL_CHECK(is_check ? read_check(&at, error) : read_figure(&at, error));
     }
-    return icl_study_name_in(in->name, "cell") ? check_scales(file, in->name, error) : ICL_OK;
+    const char *key = icl_study_name_in(in->name, "eval") ? text_in(file, in->name, "at") : "";
+    if (key[0] != '\0' && !icl_study_is_key(key))
+        return icl_recipe_reject(file->values, in->name, "at", error, "a key of recipes, such as task.n");
+    return icl_study_name_in(in->name, "cell") ? check_scales(file, in->name, "scales", error) : ICL_OK;
 }
 
 /* Checks that the keys of `seeded` are keys of recipes. */
@@ -548,7 +671,7 @@ static icl_status check_seeded(const icl_study_file *file, icl_error *error) {
     char key[ICL_STUDY_TEXT];
 
     while (icl_study_next_value(&rest, key))
-        if (!find_key(key))
+        if (!icl_study_is_key(key))
             return icl_recipe_reject(file->values, "study", "seeded", error, "keys of recipes, such as task.pool_seed");
     return ICL_OK;
 }
@@ -577,6 +700,50 @@ static icl_status read_study(icl_study_file *file, icl_error *error) {
 
 /* ---- Life ---- */
 
+/* Sets a value of so many bytes, without blanks around it. */
+static icl_status set_part(icl_recipe *values, const char *section, const char *key, const char *text, size_t length,
+                           const char *origin, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *part = NULL;
+
+    while (length > 0 && *text == ' ')
+        text++, length--;
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    ICL_TRY(icl_duplicate(text, &part, error));
+    part[length] = '\0';
+    ICL_TRY(icl_recipe_set(values, section, key, part, origin, error));
+done:
+    icl_free(&part);
+    return status;
+}
+
+/* Gives values for scales to the sections of these: "3 | ci: 1" is 3 in [set], and 1 in [set ci]; "| ci: 1" is nothing
+ * in [set]. */
+static icl_status divide_value(icl_recipe *values, size_t index, icl_error *error) {
+    const char *section = values->keys[index].section, *key = values->keys[index].name;
+    const char *value = NULL, *next_value = NULL;
+    icl_status status = ICL_OK;
+    char *text = NULL, *origin = NULL;
+    icl_scale scale, next_scale;
+
+    if (!find_value_at(values->values[index].text, &scale, &value))
+        return ICL_OK;
+    ICL_TRY(icl_duplicate(values->values[index].text, &text, error));
+    ICL_TRY(icl_duplicate(values->values[index].origin, &origin, error));
+    const char *at = find_value_at(text, &scale, &value), *next;
+    ICL_TRY(set_part(values, section, key, text, (size_t)(at - text), at > text ? origin : "default", error));
+    for (; at; at = next, scale = next_scale, value = next_value) {
+        next = find_value_at(value, &next_scale, &next_value);
+        ICL_TRY(set_part(values, ICL_PHRASE("%s %s", section, icl_scale_name(scale)), key, value,
+                         next ? (size_t)(next - value) : strlen(value), origin, error));
+    }
+done:
+    icl_free(&text);
+    icl_free(&origin);
+    return status;
+}
+
 /* Makes the table of the file's keys, and reads it. */
 static icl_status read_values(icl_study_file *file, icl_error *error) {
     icl_recipe *known = NULL;
@@ -586,6 +753,8 @@ static icl_status read_values(icl_study_file *file, icl_error *error) {
     ICL_TRY(add_all_keys(file, known, error));
     ICL_TRY(icl_recipe_create(file->keys.rows, file->keys.count, &file->values, error));
     ICL_TRY(icl_recipe_load(file->values, file->path, error));
+    for (size_t i = 0; i < file->keys.count; i++)
+        ICL_TRY(divide_value(file->values, i, error));
 done:
     icl_recipe_destroy(&known);
     return status;
@@ -622,7 +791,9 @@ icl_status icl_study_file_load(const char *path, const char **paper, icl_study_f
     ICL_TRY(icl_allocate(1, sizeof *loaded, "study", &loaded, error));
     ICL_TRY(icl_duplicate(path, &loaded->path, error));
     ICL_TRY(read_file(loaded, error));
-    loaded->reproduction = icl_study_of_file;
+    loaded->reproduction = icl_study_plans;
+    loaded->reproduction.judge = icl_study_judges.judge;
+    loaded->reproduction.conclude = icl_study_judges.conclude;
     loaded->reproduction.name = loaded->name;
     loaded->reproduction.file = loaded->path;
     ICL_TRY(icl_text_print(&loaded->about, error, "a study of the recipe %s", text_in(loaded, "study", "recipe")));

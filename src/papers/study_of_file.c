@@ -1,20 +1,13 @@
-/* Studies as files: the study itself, with cells by grid and by name, the errors that its plan finds, and the way from
- * numbers to findings and figures. */
+/* Studies as files: the plan, with cells by grid and by name and the errors that it finds, and what is measured. */
 #include "papers/study_file_parts.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/recipe_store.h"
 #include "iclab/nearest.h"
-#include "iclab/number.h"
-#include "numeric/statistics.h"
-#include "papers/curves.h"
-#include "papers/study_frame.h"
 #include "run/recipe_keys.h"
 #include "train/settings.h"
 
@@ -23,39 +16,11 @@ static const char *const set_at[ICL_SCALES][3] = {{"set", "set ci"}, {"set", "se
 static const char *const grid_at[ICL_SCALES][3] = {{"grid", "grid ci"}, {"grid", "grid short"}, {"grid", "grid full"}};
 static const char *const study_at[ICL_SCALES] = {"study ci", "study short", "study full"};
 
-static const icl_study_file *file_of(const icl_study *study) {
-    return study->run->reproduction->data;
-}
-
-/* Returns the value of a key at the scale of the study, and the section that has it. */
-static const char *text_of(const icl_study *study, const char *section, const char *key) {
-    return icl_study_text(file_of(study), study->scale, section, key);
-}
-
-static const char *place_of(const icl_study *study, const char *section, const char *key) {
-    return icl_study_place(file_of(study), study->scale, section, key);
-}
-
-static bool is_at(const icl_study *study, const char *section) {
-    const char *list = text_of(study, section, "scales");
-    return list[0] == '\0' || strstr(list, icl_scale_name(study->scale));
-}
-
-static bool is_about(const icl_study *study, const char *section, const char *cell) {
-    const char *parts = text_of(study, section, "cells");
-    char part[ICL_STUDY_TEXT];
-    bool is_named = parts[0] == '\0';
-
-    while (!is_named && icl_study_next_value(&parts, part))
-        is_named = strstr(cell, part) != NULL;
-    return is_named && is_at(study, section);
-}
-
 /* ---- Settings ---- */
 
 /* Returns whether the file itself sets the key. */
 static bool is_of_file(const icl_study *study, const icl_recipe *recipe, const icl_recipe_key *key) {
-    const char *origin = icl_recipe_origin(recipe, key->section, key->name), *path = file_of(study)->path;
+    const char *origin = icl_recipe_origin(recipe, key->section, key->name), *path = icl_study_file_of(study)->path;
     return strncmp(origin, path, strlen(path)) == 0 && origin[strlen(path)] == ':';
 }
 
@@ -111,7 +76,7 @@ static icl_status mark_overrides(const icl_study *study, icl_recipe *recipe, icl
 
 /* Gives a recipe the settings of a section, and of that for the present scale. */
 static icl_status set_all(const icl_study *study, const char *section, icl_recipe *recipe, icl_error *error) {
-    const icl_study_file *file = file_of(study);
+    const icl_study_file *file = icl_study_file_of(study);
     const icl_study_section *at =
         icl_study_section_find(file, ICL_PHRASE("%s %s", section, icl_scale_name(study->scale)));
 
@@ -119,65 +84,36 @@ static icl_status set_all(const icl_study *study, const char *section, icl_recip
     return at ? icl_grid_set(file->values, at->name, recipe, error) : ICL_OK;
 }
 
-/* Returns the name of the section [settings NAME]; NULL if there is none. */
-static const char *shared_section(const icl_study *study, const char *name) {
-    const icl_study_section *shared = icl_study_section_find(file_of(study), ICL_PHRASE("settings %s", name));
-    return shared ? shared->name : NULL;
-}
-
 /* Gives a cell's recipe the settings of the sections that a key of its section names. */
 static icl_status set_shared(const icl_study *study, const char *section, icl_recipe *recipe, icl_error *error) {
-    const char *rest = text_of(study, section, "settings");
+    const char *rest = icl_study_text_of(study, section, "settings");
     char name[ICL_STUDY_TEXT];
 
     while (icl_study_next_value(&rest, name)) {
-        if (!shared_section(study, name))
-            return icl_recipe_reject(file_of(study)->values, section, "settings", error,
+        if (!icl_study_shared(study, name))
+            return icl_recipe_reject(icl_study_file_of(study)->values, section, "settings", error,
                                      "names of sections [settings NAME]");
-        ICL_CHECK(set_all(study, shared_section(study, name), recipe, error));
+        ICL_CHECK(set_all(study, icl_study_shared(study, name), recipe, error));
     }
     return ICL_OK;
 }
 
-/* The sections that a cell comes from: [cell NAME]; or two [settings A] and [settings B] whose cell is A-B; NULL for a
- * cell of the grid. */
-typedef struct cell_origin {
-    const char *sections[2];
-} cell_origin;
-
-static cell_origin origin_of(const icl_study *study, const char *name) {
-    const icl_study_section *own = icl_study_section_find(file_of(study), ICL_PHRASE("cell %s", name));
-    cell_origin origin = {{own ? own->name : NULL, NULL}};
-
-    for (const char *dash = strchr(name, '-'); !origin.sections[1] && dash; dash = strchr(dash + 1, '-')) {
-        const char *one = shared_section(study, ICL_PHRASE("%.*s", (int)(dash - name), name));
-        const char *other = shared_section(study, dash + 1);
-        if (!own && one && other)
-            origin = (cell_origin){{one, other}};
-    }
-    return origin;
-}
-
 /* ---- Cells ---- */
 
-static const char *value_of(const icl_recipe *recipe, const char *key) {
-    char section[ICL_AXIS_NAME];
-
-    snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
-    return icl_recipe_value(recipe, section, key + strlen(section) + 1);
-}
-
-static bool find_place(const icl_recipe *recipe, const char *key, double *place) {
-    const char *value = value_of(recipe, key), *colon = strrchr(value, ':');
-
-    value = colon ? colon + 1 : value;
-    return icl_parse_number(value, strlen(value), place);
-}
-
+/* Makes the recipe of an evaluation: the cell's with the settings of [eval NAME], and at NAME@VALUE with that value of
+ * its key. */
 static icl_status make_evaluation(const icl_study *study, const char *name, const icl_recipe *recipe,
                                   icl_recipe **changed, icl_error *error) {
+    const icl_phrase section = icl_phrase_print("eval %.*s", (int)strcspn(name, "@"), name);
+    const icl_study_key key = icl_study_key_read(icl_study_text_of(study, section.text, "at"));
+
     ICL_CHECK(icl_recipe_clone(recipe, changed, error));
-    return set_all(study, ICL_PHRASE("eval %s", name), *changed, error);
+    ICL_CHECK(set_shared(study, section.text, *changed, error));
+    ICL_CHECK(set_all(study, section.text, *changed, error));
+    return key.section[0]
+               ? icl_recipe_set(*changed, key.section, key.name, strchr(name, '@') + 1,
+                                icl_recipe_origin(icl_study_file_of(study)->values, section.text, "at"), error)
+               : ICL_OK;
 }
 
 /* Creates the task and the model of a recipe, which reports errors in its settings; *size receives the number of
@@ -203,44 +139,67 @@ typedef struct planned_cell {
     const char *section;
     bool is_named; /* the section is about it */
     const char *key;
+    const char *evaluation; /* the last one that was tried, with its recipe and its task; NULL: none */
+    icl_recipe *changed;    /* NULL: the cell's own */
+    icl_task *task;
 } planned_cell;
 
 static icl_status reject(const planned_cell *cell, icl_error *error, const char *expected) {
-    return icl_recipe_reject(file_of(cell->study)->values, place_of(cell->study, cell->section, cell->key), cell->key,
-                             error, "%s", expected);
+    return icl_recipe_reject(icl_study_file_of(cell->study)->values,
+                             icl_study_place_of(cell->study, cell->section, cell->key), cell->key, error, "%s",
+                             expected);
+}
+
+static void forget_evaluation(planned_cell *cell) {
+    icl_task_destroy(&cell->task);
+    icl_recipe_destroy(&cell->changed);
+    cell->evaluation = NULL;
+}
+
+/* Makes the task of an evaluation, unless it is the last one, whose model must be the cell's. */
+static icl_status try_evaluation(planned_cell *cell, const char *evaluation, icl_error *error) {
+    size_t size = 0;
+
+    if (cell->evaluation && strcmp(cell->evaluation, evaluation) == 0)
+        return ICL_OK;
+    forget_evaluation(cell);
+    if (evaluation[0])
+        ICL_CHECK(make_evaluation(cell->study, evaluation, cell->recipe, &cell->changed, error));
+    ICL_CHECK(try_recipe(cell->changed ? cell->changed : cell->recipe, &cell->task, &size, error));
+    if (size != cell->parameters)
+        return reject(
+            cell, error,
+            ICL_PHRASE("an evaluation of a model of %zu parameters; that one has %zu", cell->parameters, size));
+    cell->evaluation = evaluation;
+    return ICL_OK;
+}
+
+/* Checks that the cell's evaluations give a number. */
+static icl_status check_measured(planned_cell *cell, const char *name, icl_error *error) {
+    const icl_study_numbers *numbers = &icl_study_file_of(cell->study)->numbers;
+    const size_t number = icl_study_numbers_find(numbers, name);
+    icl_error reason = {0};
+
+    ICL_CHECK(try_evaluation(cell, icl_study_numbers_evaluation(numbers, number), error));
+    const icl_status status =
+        icl_study_numbers_check(numbers, number, cell->task, cell->changed ? cell->changed : cell->recipe, &reason);
+    if (status == ICL_ERROR_INPUT)
+        return reject(cell, error, reason.message);
+    return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", reason.message);
 }
 
 /* Checks that the cell gives a number that the section names. */
 static icl_status check_number(void *user, const char *other, const char *name, icl_number *ignored, icl_error *error) {
-    const planned_cell *cell = user;
-    const icl_study_file *file = file_of(cell->study);
-    const size_t number = icl_study_numbers_find(&file->numbers, name);
-    const char *evaluation = icl_study_numbers_evaluation(&file->numbers, number);
-    icl_recipe *changed = NULL;
-    icl_task *task = NULL;
-    icl_error reason = {0};
-    icl_status status = ICL_OK;
-    size_t size = 0;
+    planned_cell *cell = user;
+    double value;
 
     *ignored = (icl_number){0, 0};
-    if (other ? strcmp(other, cell->name) != 0 : !cell->is_named)
+    if ((other ? strcmp(other, cell->name) != 0 : !cell->is_named) || strcmp(name, "position") == 0)
         return ICL_OK;
-    if (evaluation[0])
-        ICL_TRY(make_evaluation(cell->study, evaluation, cell->recipe, &changed, error));
-    ICL_TRY(try_recipe(changed ? changed : cell->recipe, &task, &size, error));
-    if (size != cell->parameters)
-        ICL_TRY(
-            reject(cell, error,
-                   ICL_PHRASE("an evaluation of a model of %zu parameters; that one has %zu", cell->parameters, size)));
-    status = icl_study_numbers_check(&file->numbers, number, task, changed ? changed : cell->recipe, &reason);
-    if (status == ICL_ERROR_INPUT)
-        status = reject(cell, error, reason.message);
-    else if (status != ICL_OK)
-        status = icl_fail(error, status, "%s", reason.message);
-done:
-    icl_task_destroy(&task);
-    icl_recipe_destroy(&changed);
-    return status;
+    if (icl_study_is_key(name))
+        return icl_study_key_number(cell->recipe, name, &value) ? ICL_OK
+                                                                : reject(cell, error, "a key whose values are numbers");
+    return check_measured(cell, name, error);
 }
 
 static icl_status check_value(void *user, const char *key, const char *expression, icl_error *error) {
@@ -250,43 +209,28 @@ static icl_status check_value(void *user, const char *key, const char *expressio
     return icl_study_value_read(expression, check_number, user, &ignored, error);
 }
 
-/* The place of a cell on a figure's axis: an expression of keys, and of the position. */
-typedef struct axis {
-    const icl_recipe *recipe;
-    double position;
-} axis;
-
-static icl_status take_place(void *user, const char *other, const char *name, icl_number *number, icl_error *error) {
-    const axis *at = user;
-
-    (void)other;
-    *number = (icl_number){at->position, 0};
-    if (strcmp(name, "position") == 0 || find_place(at->recipe, name, &number->value))
-        return ICL_OK;
-    return icl_fail(error, ICL_ERROR_INPUT, "a key whose values are numbers");
-}
-
 /* Refuses a check or figure that asks this cell for a number that it does not have. */
 static icl_status check_numbers(const icl_study *study, const char *name, const icl_recipe *recipe, size_t parameters,
                                 icl_error *error) {
-    const icl_study_file *file = file_of(study);
+    const icl_study_file *file = icl_study_file_of(study);
+    planned_cell cell = {.study = study, .name = name, .recipe = recipe, .parameters = parameters};
+    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < file->count; i++) {
         const char *section = file->sections[i].name;
         const bool is_figure = icl_study_name_in(section, "figure");
-        if ((!is_figure && !icl_study_name_in(section, "check")) || !is_at(study, section))
+        if ((!is_figure && !icl_study_name_in(section, "check")) || !icl_study_is_at(study, section, "scales"))
             continue;
-        planned_cell cell = {study, name, recipe, parameters, section, is_about(study, section, name), "x"};
-        axis at = {recipe, 0};
-        icl_number place;
-        icl_error reason = {0};
-        ICL_CHECK(icl_study_each_value(file, study->scale, section, check_value, &cell, error));
-        cell.key = "x";
-        if (cell.is_named && is_figure &&
-            icl_study_value_read(text_of(study, section, "x"), take_place, &at, &place, &reason) != ICL_OK)
-            return reject(&cell, error, reason.message);
+        const char *x = is_figure ? icl_study_text_of(study, section, "x") : "";
+        cell.section = section;
+        cell.is_named = icl_study_is_about(study, section, name);
+        ICL_TRY(icl_study_each_value(file, study->scale, section, check_value, &cell, error));
+        if (is_figure && icl_study_target_read(x).kind != ICL_TARGET_TABLE)
+            ICL_TRY(check_value(&cell, "x", x, error));
     }
-    return ICL_OK;
+done:
+    forget_evaluation(&cell);
+    return status;
 }
 
 static icl_status check_recipe(const icl_study *study, const char *name, const icl_recipe *recipe, size_t *size,
@@ -310,15 +254,8 @@ static const char *nearest_cell(const icl_study *study, const char *name) {
     return nearest;
 }
 
-static const icl_study_cell *find_training(const icl_study *study, const char *name, size_t number) {
-    for (size_t i = 0; i < study->count; i++)
-        if (strcmp(study->cells[i]->name, name) == 0 && number-- == 0)
-            return study->cells[i];
-    return NULL;
-}
-
 static size_t count_seeds(const icl_study *study) {
-    const icl_recipe *values = file_of(study)->values;
+    const icl_recipe *values = icl_study_file_of(study)->values;
     const size_t own = (size_t)icl_recipe_count(values, study_at[study->scale], "seeds");
     const size_t all = (size_t)icl_recipe_count(values, "study", "seeds");
 
@@ -328,26 +265,27 @@ static size_t count_seeds(const icl_study *study) {
 /* Finds the training that one with this many parameters begins with; NULL if its section names none. */
 static icl_status find_before(const icl_study *study, const char *section, size_t number, size_t size,
                               const icl_study_cell **before, icl_error *error) {
-    const char *name = section && icl_study_name_in(section, "cell") ? text_of(study, section, "begins_with") : "";
+    const char *name =
+        section && icl_study_name_in(section, "cell") ? icl_study_text_of(study, section, "begins_with") : "";
     size_t its = size;
 
     if (name[0] == '\0')
         return ICL_OK;
-    *before = find_training(study, name, number);
+    *before = icl_study_find_training(study, name, number);
     if (*before)
         ICL_CHECK(check_recipe(study, name, (*before)->complete, &its, error));
     if (*before && its == size)
         return ICL_OK;
     if (*before)
-        return icl_recipe_reject(file_of(study)->values, section, "begins_with", error,
+        return icl_recipe_reject(icl_study_file_of(study)->values, section, "begins_with", error,
                                  "a cell of %zu parameters; that one has %zu", size, its);
-    return icl_recipe_reject(file_of(study)->values, section, "begins_with", error,
+    return icl_recipe_reject(icl_study_file_of(study)->values, section, "begins_with", error,
                              "a cell above it with as many seeds; the nearest is %s", nearest_cell(study, name));
 }
 
 /* Writes the settings that follow the seed of a training: "task.pool_seed=1". */
 static icl_phrase write_seeded(const icl_study *study, uint32_t seed) {
-    const char *rest = text_of(study, "study", "seeded");
+    const char *rest = icl_study_text_of(study, "study", "seeded");
     char key[ICL_STUDY_TEXT];
     icl_phrase settings = {""};
 
@@ -356,22 +294,11 @@ static icl_phrase write_seeded(const icl_study *study, uint32_t seed) {
     return settings;
 }
 
-/* Returns what the sections of a cell say under a key, joined by commas. */
-static icl_phrase join_texts(const icl_study *study, const cell_origin *origin, const char *key) {
-    icl_phrase joined = {""};
-
-    for (size_t i = 0; i < 2 && origin->sections[i]; i++) {
-        const char *text = text_of(study, origin->sections[i], key);
-        joined = icl_phrase_print("%s%s%s", joined.text, joined.text[0] && text[0] ? ", " : "", text);
-    }
-    return joined;
-}
-
 /* Adds the trainings of one point, one for each seed. */
 static icl_status add_trainings(icl_study *study, const char *name, size_t size, icl_recipe *recipe, icl_error *error) {
     const icl_recipe_key seed_key = {.section = "train", .name = "seed"};
-    const cell_origin origin = origin_of(study, name);
-    const icl_phrase curve = join_texts(study, &origin, "curve");
+    const icl_study_origin origin = icl_study_origin_of(study, name);
+    const icl_phrase curve = icl_study_join_texts(study, name, "curve");
     const size_t seeds = count_seeds(study);
     const bool is_fixed = is_of_file(study, recipe, &seed_key);
     const uint32_t fixed = (uint32_t)icl_train_keys_read(recipe).seed;
@@ -380,7 +307,8 @@ static icl_status add_trainings(icl_study *study, const char *name, size_t size,
     if (is_fixed && seeds > 1)
         return icl_recipe_reject(recipe, ICL_TRAIN_KEY(seed), error, "it or seeds = %zu in [study], not both", seeds);
     for (size_t i = 0; i < 2 && origin.sections[i]; i++)
-        is_untrained = is_untrained || icl_recipe_flag(file_of(study)->values, origin.sections[i], "untrained");
+        is_untrained =
+            is_untrained || icl_recipe_flag(icl_study_file_of(study)->values, origin.sections[i], "untrained");
     ICL_CHECK(mark_overrides(study, recipe, error));
     for (size_t i = 0; i < seeds; i++) {
         const icl_study_cell *before = NULL;
@@ -406,8 +334,8 @@ static icl_status plan_cell(planning *all, const char *name, icl_recipe *recipe,
 
 /* Loads the recipe that a section names, with the settings of this scale. */
 static icl_status load_recipe(const icl_study *study, const char *section, icl_recipe **recipe, icl_error *error) {
-    const char *name = text_of(study, section, "recipe");
-    const icl_study_file *file = file_of(study);
+    const char *name = icl_study_text_of(study, section, "recipe");
+    const icl_study_file *file = icl_study_file_of(study);
     icl_error reason = {0};
     const bool is_shipped = !file->reproduction.file; /* a file in the current folder does not count then */
     const icl_status status = is_shipped ? icl_reproduce_recipe(name, recipe, &reason)
@@ -422,16 +350,17 @@ static icl_status load_recipe(const icl_study *study, const char *section, icl_r
 
 static icl_status plan_named(planning *all, const icl_study_section *in, icl_error *error) {
     const char *section = in->name, *name = icl_study_name_in(section, "cell");
-    const icl_study_file *file = file_of(all->study);
+    const icl_study_file *file = icl_study_file_of(all->study);
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    if (!is_at(all->study, section))
+    if (!icl_study_is_at(all->study, section, "scales"))
         return ICL_OK;
     if (icl_study_find(all->study, name))
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a name that no cell of the grid has",
                         file->path, in->line, section);
-    ICL_TRY(load_recipe(all->study, text_of(all->study, section, "recipe")[0] ? section : "study", &recipe, error));
+    ICL_TRY(load_recipe(all->study, icl_study_text_of(all->study, section, "recipe")[0] ? section : "study", &recipe,
+                        error));
     ICL_TRY(set_shared(all->study, section, recipe, error));
     ICL_TRY(set_all(all->study, section, recipe, error));
     ICL_TRY(plan_cell(all, name, recipe, error));
@@ -441,7 +370,7 @@ done:
 }
 
 static bool has_grid(const icl_study *study) {
-    const icl_study_file *file = file_of(study);
+    const icl_study_file *file = icl_study_file_of(study);
 
     for (size_t i = 0; i < file->keys.count; i++) {
         const icl_recipe_key *row = &file->keys.rows[i];
@@ -459,7 +388,7 @@ static icl_status plan_grid_cell(planning *all, const icl_sweep *grid, size_t ce
 
     ICL_TRY(icl_grid_point_name(grid, cell, &name, error));
     ICL_TRY(icl_sweep_cell_recipe(grid, cell, &recipe, error));
-    ICL_TRY(plan_cell(all, name[0] ? name : file_of(all->study)->name, recipe, error));
+    ICL_TRY(plan_cell(all, name[0] ? name : icl_study_file_of(all->study)->name, recipe, error));
 done:
     icl_free(&name);
     icl_recipe_destroy(&recipe);
@@ -467,8 +396,8 @@ done:
 }
 
 static icl_status plan_grid(planning *all, icl_error *error) {
-    const icl_study_file *file = file_of(all->study);
-    const char *recipe = text_of(all->study, "study", "recipe");
+    const icl_study_file *file = icl_study_file_of(all->study);
+    const char *recipe = icl_study_text_of(all->study, "study", "recipe");
     icl_recipe *base = NULL;
     icl_sweep *grid = NULL;
     icl_status status = ICL_OK;
@@ -490,7 +419,7 @@ done:
 /* ---- Cells of two lists of settings ---- */
 
 static icl_status plan_pair(planning *all, const char *name, icl_error *error) {
-    const cell_origin origin = origin_of(all->study, name);
+    const icl_study_origin origin = icl_study_origin_of(all->study, name);
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
@@ -506,16 +435,16 @@ done:
 /* Plans A-B for every A of one list and every B of the other. */
 static icl_status plan_pairs(planning *all, icl_error *error) {
     const icl_study *study = all->study;
-    const char *ones = text_of(study, "cells", "settings");
+    const char *ones = icl_study_text_of(study, "cells", "settings");
     char one[ICL_STUDY_TEXT], other[ICL_STUDY_TEXT];
 
     while (icl_study_next_value(&ones, one)) {
-        const char *others = text_of(study, "cells", "by");
+        const char *others = icl_study_text_of(study, "cells", "by");
         while (icl_study_next_value(&others, other)) {
-            const char *key = shared_section(study, one) ? "by" : "settings";
-            if (!shared_section(study, one) || !shared_section(study, other))
-                return icl_recipe_reject(file_of(study)->values, place_of(study, "cells", key), key, error,
-                                         "names of sections [settings NAME]");
+            const char *key = icl_study_shared(study, one) ? "by" : "settings";
+            if (!icl_study_shared(study, one) || !icl_study_shared(study, other))
+                return icl_recipe_reject(icl_study_file_of(study)->values, icl_study_place_of(study, "cells", key), key,
+                                         error, "names of sections [settings NAME]");
             ICL_CHECK(plan_pair(all, ICL_PHRASE("%s-%s", one, other), error));
         }
     }
@@ -535,11 +464,11 @@ static icl_status need_cell(const planned_section *all, const char *name, icl_er
     icl_study *study = all->study;
 
     if (!icl_study_find(study, name))
-        return icl_recipe_reject(file_of(study)->values, place_of(study, all->section, all->key), all->key, error,
-                                 "a cell's name before the colon; the nearest to %s is %s", name,
+        return icl_recipe_reject(icl_study_file_of(study)->values, icl_study_place_of(study, all->section, all->key),
+                                 all->key, error, "a cell's name before the colon; the nearest to %s is %s", name,
                                  nearest_cell(study, name));
     for (size_t i = 0; i < study->count; i++)
-        for (size_t k = 0; k < study->count && is_about(study, all->section, study->cells[i]->name); k++)
+        for (size_t k = 0; k < study->count && icl_study_is_about(study, all->section, study->cells[i]->name); k++)
             if (strcmp(study->cells[k]->name, name) == 0)
                 icl_study_need(study, study->cells[i], study->cells[k]);
     return ICL_OK;
@@ -560,15 +489,16 @@ static icl_status need_value(void *user, const char *key, const char *expression
 
 /* Checks that the cells of a table exist. */
 static icl_status check_table(icl_study *study, const char *section, const char *key, icl_error *error) {
-    const char *text = text_of(study, section, key);
+    const char *text = icl_study_text_of(study, section, key);
     char name[ICL_STUDY_NAME];
     double value;
 
     for (const char *rest = icl_study_target_read(text).kind == ICL_TARGET_TABLE ? text : NULL;
          rest && icl_study_target_row(&rest, name, &value);)
-        if (!icl_study_find(study, name) && !origin_of(study, name).sections[0]) /* other scales may have it */
-            return icl_recipe_reject(file_of(study)->values, place_of(study, section, key), key, error,
-                                     "a cell's name before the colon; the nearest to %s is %s", name,
+        if (name[0] != '@' && !icl_study_find(study, name) &&
+            !icl_study_origin_of(study, name).sections[0]) /* other scales may have it */
+            return icl_recipe_reject(icl_study_file_of(study)->values, icl_study_place_of(study, section, key), key,
+                                     error, "a cell's name before the colon; the nearest to %s is %s", name,
                                      nearest_cell(study, name));
     return ICL_OK;
 }
@@ -576,26 +506,28 @@ static icl_status check_table(icl_study *study, const char *section, const char 
 /* Checks that a check or a figure applies to some cell. */
 static icl_status check_cells(const icl_study *study, const char *section, icl_error *error) {
     for (size_t i = 0; i < study->count; i++)
-        if (is_about(study, section, study->cells[i]->name))
+        if (icl_study_is_about(study, section, study->cells[i]->name))
             return ICL_OK;
-    return icl_recipe_reject(file_of(study)->values, place_of(study, section, "cells"), "cells", error,
-                             "a part of a cell's name, such as %s", study->cells[0]->name);
+    return icl_recipe_reject(icl_study_file_of(study)->values, icl_study_place_of(study, section, "cells"), "cells",
+                             error, "a part of a cell's name, such as %s", study->cells[0]->name);
 }
 
 static icl_status check_sections(icl_study *study, icl_error *error) {
-    const icl_study_file *file = file_of(study);
+    const icl_study_file *file = icl_study_file_of(study);
     size_t checks = 0;
 
     for (size_t i = 0; i < file->count; i++) {
         const char *section = file->sections[i].name;
         const bool is_check = icl_study_name_in(section, "check"), is_figure = icl_study_name_in(section, "figure");
-        if ((!is_check && !is_figure) || !is_at(study, section))
+        if ((!is_check && !is_figure) || !icl_study_is_at(study, section, "scales"))
             continue;
         ICL_CHECK(check_cells(study, section, error));
         planned_section all = {study, section, NULL};
         ICL_CHECK(check_table(study, section, is_check ? "target" : "expected", error));
         if (is_figure)
             ICL_CHECK(check_table(study, section, "published", error));
+        if (is_figure)
+            ICL_CHECK(check_table(study, section, "x", error));
         ICL_CHECK(icl_study_each_value(file, study->scale, section, need_value, &all, error));
         checks += is_check;
     }
@@ -607,7 +539,7 @@ static icl_status check_sections(icl_study *study, icl_error *error) {
 
 static icl_status plan_all(planning *all, icl_error *error) {
     icl_study *study = all->study;
-    const icl_study_file *file = file_of(study);
+    const icl_study_file *file = icl_study_file_of(study);
 
     while (icl_recipe_known_key(all->key_count))
         all->key_count++;
@@ -649,341 +581,78 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
     return icl_trainer_get_parameters(from, values, error);
 }
 
-static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+/* The numbers that checks and figures ask a cell for. */
+typedef struct needed_numbers {
+    const icl_study_numbers *all;
+    const char *cell;
+    bool is_named; /* the section is about the cell */
+    bool *needed;  /* [all->count] */
+} needed_numbers;
+
+static icl_status need_number(void *user, const char *other, const char *name, icl_number *ignored, icl_error *error) {
+    const needed_numbers *numbers = user;
+    const size_t number = icl_study_numbers_find(numbers->all, name);
+
+    (void)error;
+    *ignored = (icl_number){0, 0};
+    if (number < numbers->all->count && (other ? strcmp(other, numbers->cell) == 0 : numbers->is_named))
+        numbers->needed[number] = true;
+    return ICL_OK;
+}
+
+static icl_status need_numbers(void *user, const char *key, const char *expression, icl_error *error) {
+    icl_number ignored;
+
+    (void)key;
+    return icl_study_value_read(expression, need_number, user, &ignored, error);
+}
+
+/* Returns whether the number is needed, and none above it that is has its evaluation. */
+static bool is_first(const needed_numbers *numbers, size_t number) {
+    const char *evaluation = icl_study_numbers_evaluation(numbers->all, number);
+
+    for (size_t i = 0; i < number; i++)
+        if (numbers->needed[i] && strcmp(icl_study_numbers_evaluation(numbers->all, i), evaluation) == 0)
+            return false;
+    return numbers->needed[number];
+}
+
+static icl_status find_needed(const icl_study *study, needed_numbers *numbers, icl_error *error) {
+    const icl_study_file *file = icl_study_file_of(study);
+
+    ICL_CHECK(icl_study_room(study, numbers->all->count, sizeof *numbers->needed, &numbers->needed, error));
+    for (size_t i = 0; i < file->count; i++) {
+        const char *section = file->sections[i].name;
+        if ((!icl_study_name_in(section, "check") && !icl_study_name_in(section, "figure")) ||
+            !icl_study_is_at(study, section, "scales"))
+            continue;
+        numbers->is_named = icl_study_is_about(study, section, numbers->cell);
+        ICL_CHECK(icl_study_each_value(file, study->scale, section, need_numbers, numbers, error));
+    }
+    return ICL_OK;
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *values,
                           icl_error *error) {
-    const icl_study_file *file = file_of(study);
+    const icl_study_numbers *all = &icl_study_file_of(study)->numbers;
+    needed_numbers numbers = {.all = all, .cell = cell->name};
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_numbers_measure(&file->numbers, "", cell->complete, study, cell, trained, numbers, error));
-    for (size_t i = 0; i < file->count; i++) {
-        const char *evaluation = icl_study_name_in(file->sections[i].name, "eval");
-        if (!evaluation)
+    ICL_TRY(find_needed(study, &numbers, error));
+    for (size_t i = 0; i < all->count; i++) {
+        const char *evaluation = icl_study_numbers_evaluation(all, i);
+        if (!is_first(&numbers, i))
             continue;
         icl_recipe_destroy(&recipe);
-        ICL_TRY(make_evaluation(study, evaluation, cell->complete, &recipe, error));
-        ICL_TRY(icl_study_numbers_measure(&file->numbers, evaluation, recipe, study, cell, trained, numbers, error));
+        if (evaluation[0])
+            ICL_TRY(make_evaluation(study, evaluation, cell->complete, &recipe, error));
+        ICL_TRY(icl_study_numbers_measure(all, evaluation, numbers.needed, evaluation[0] ? recipe : cell->complete,
+                                          study, cell, trained, values, error));
     }
 done:
     icl_recipe_destroy(&recipe);
     return status;
 }
 
-/* ---- Findings ---- */
-
-/* Returns the name of the point in findings. */
-static icl_phrase what_of(const icl_study *study, const char *cell) {
-    const cell_origin origin = origin_of(study, cell);
-    const icl_phrase what = join_texts(study, &origin, "what");
-
-    return what.text[0] ? what : icl_phrase_print("%s", cell);
-}
-
-/* An expression that is computed for a point: by the means over its seeds, or by the numbers of one of them. */
-typedef struct asked_value {
-    const icl_study *study;
-    const icl_study_cell *cell;
-    bool is_of_seed;
-    bool has_other, has_itself; /* it names other points, or this one behind its name */
-    bool has_predictor;         /* it names numbers of reference predictors */
-} asked_value;
-
-static icl_status take_number(void *user, const char *other, const char *name, icl_number *number, icl_error *error) {
-    asked_value *asked = user;
-    const icl_study_cell *cell = other ? icl_study_find(asked->study, other) : asked->cell;
-    const size_t index = icl_study_numbers_find(&file_of(asked->study)->numbers, name);
-
-    (void)error;
-    asked->has_predictor = asked->has_predictor || strchr(strchr(name, '/') ? strchr(name, '/') : name, '.');
-    asked->has_other = asked->has_other || other;
-    asked->has_itself = asked->has_itself || (other && strcmp(other, asked->cell->name) == 0);
-    *number = asked->is_of_seed && !other ? cell->numbers[index] : icl_over_seeds(asked->study, cell, index);
-    return ICL_OK;
-}
-
-static icl_number compute(asked_value *asked, const char *expression) {
-    icl_number value = {(double)NAN, 0};
-
-    (void)icl_study_value_read(expression, take_number, asked, &value, NULL);
-    return value;
-}
-
-static icl_number value_of_seed(const icl_study *study, const icl_study_cell *cell, const char *expression) {
-    return compute(&(asked_value){.study = study, .cell = cell, .is_of_seed = true}, expression);
-}
-
-/* Computes an expression for a point. One of its own numbers is a mean over seeds with its standard error. */
-static icl_number value_over_seeds(const icl_study *study, const icl_study_cell *cell, const char *expression) {
-    asked_value asked = {.study = study, .cell = cell};
-    const icl_number of_means = compute(&asked, expression);
-    double *values = study->frame->scratch;
-    size_t count = 0;
-
-    for (size_t i = 0; i < study->count && !asked.has_other; i++)
-        if (strcmp(study->cells[i]->name, cell->name) == 0)
-            values[count++] = value_of_seed(study, study->cells[i], expression).value;
-    return count < 2 ? of_means : (icl_number){icl_mean(values, count), icl_standard_error(values, count)};
-}
-
-/* A check at one point: the seeds' mean, or a seed. */
-typedef struct judged {
-    icl_study *study;
-    const char *section;
-    const icl_study_cell *cell;
-    bool is_of_seed;
-} judged;
-
-static icl_number judged_value(const judged *at, const char *expression) {
-    return (at->is_of_seed ? value_of_seed : value_over_seeds)(at->study, at->cell, expression);
-}
-
-/* Finds a table's value for a cell; false if it has none. */
-static bool find_row(const char *table, const char *cell, double *value) {
-    char name[ICL_STUDY_NAME];
-
-    while (table && icl_study_target_row(&table, name, value))
-        if (strcmp(name, cell) == 0)
-            return true;
-    return false;
-}
-
-static icl_number find_target(const icl_study *study, const icl_study_cell *cell, const char *text, bool is_of_seed) {
-    const icl_study_target target = icl_study_target_read(text);
-    icl_number row = {target.value, 0};
-
-    if (target.kind == ICL_TARGET_TABLE && !find_row(text, cell->name, &row.value))
-        row.value = (double)NAN;
-    if (target.kind == ICL_TARGET_VALUE)
-        return (is_of_seed ? value_of_seed : value_over_seeds)(study, cell, text);
-    return row;
-}
-
-/* Writes a text with the values of the expressions in its braces, to four digits; {what} is the point's name, and
- * {seed} the training's seed. */
-static icl_phrase write_text(const judged *at, const char *text) {
-    char before[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
-    icl_phrase written = {""};
-    bool has_more = true;
-
-    while (has_more) {
-        has_more = icl_study_next_braced(&text, before, value);
-        written = icl_phrase_print("%s%s", written.text, before);
-        if (!has_more)
-            break;
-        written =
-            strcmp(value, "what") == 0 ? icl_phrase_print("%s%s", written.text, what_of(at->study, at->cell->name).text)
-            : strcmp(value, "seed") == 0 ? icl_phrase_print("%s%" PRIu32, written.text, at->cell->seed)
-                                         : icl_phrase_print("%s%.4g", written.text, judged_value(at, value).value);
-    }
-    return written;
-}
-
-/* Writes the note of the file, or else that several seeds were averaged; if some seeds gave no number, that comes
- * first. */
-static icl_phrase write_note(const judged *at) {
-    const icl_study *study = at->study;
-    const char *note = text_of(study, at->section, "note"), *number = text_of(study, at->section, "number");
-    size_t seeds = 0, lost = 0;
-
-    for (size_t i = 0; i < study->count && !at->is_of_seed; i++)
-        if (strcmp(study->cells[i]->name, at->cell->name) == 0) {
-            seeds++;
-            lost += !isfinite(value_of_seed(study, study->cells[i], number).value);
-        }
-    if (lost > 0)
-        return icl_phrase_print("%zu of %zu seeds gave no finite number", lost, seeds);
-    return note[0] || seeds < 2 ? write_text(at, note) : icl_phrase_print("mean of %zu seeds", seeds);
-}
-
-static void judge_at(const judged *at) {
-    icl_study *study = at->study;
-    const char *section = at->section, *target = text_of(study, section, "target");
-    const char *quantity = text_of(study, section, "quantity"), *source = text_of(study, section, "source");
-    const char *what = text_of(study, section, "what");
-    const icl_recipe *values = file_of(study)->values;
-    const icl_number ours = judged_value(at, text_of(study, section, "number"));
-    const icl_number expected = find_target(study, at->cell, target, at->is_of_seed);
-    const icl_phrase note = write_note(at), name = write_text(at, what[0] ? what : "{what}");
-    icl_study_tolerance tolerance;
-
-    icl_study_tolerance_read(text_of(study, section, "tolerance"), &tolerance);
-    ICL_JUDGE(study, .what = name.text, .quantity = quantity[0] ? quantity : icl_study_name_in(section, "check"),
-              ICL_OURS(ours), .target = expected.value,
-              .tolerance = tolerance.absolute + tolerance.relative * fabs(expected.value) +
-                           tolerance.errors * hypot(ours.standard_error, expected.standard_error),
-              .criterion = (icl_criterion)icl_recipe_choice(values, place_of(study, section, "criterion"), "criterion"),
-              .evidence = (icl_evidence)icl_recipe_choice(values, place_of(study, section, "evidence"), "evidence"),
-              .source = source[0]   ? source
-                        : target[0] ? target
-                                    : NULL,
-              .note = note.text[0] ? note.text : NULL);
-}
-
-static void judge_check(icl_study *study, const char *section, const icl_study_cell *cell) {
-    const icl_study_seeds seeds =
-        (icl_study_seeds)icl_recipe_choice(file_of(study)->values, place_of(study, section, "seeds"), "seeds");
-
-    if (seeds == ICL_STUDY_MEAN)
-        judge_at(&(judged){study, section, cell, false});
-    for (size_t i = 0; i < study->count && seeds != ICL_STUDY_MEAN; i++) {
-        if (strcmp(study->cells[i]->name, cell->name) != 0)
-            continue;
-        judge_at(&(judged){study, section, study->cells[i], true});
-        if (seeds == ICL_STUDY_FIRST)
-            return;
-    }
-}
-
-static icl_status look_for_others(void *user, const char *key, const char *expression, icl_error *error) {
-    (void)key, (void)error;
-    (void)compute(user, expression);
-    return ICL_OK;
-}
-
-/* Judges the checks of a point. Checks that name other points wait until these are measured: they are judged if
- * `is_last`, and not at a point that they name. */
-static void judge_point(icl_study *study, const icl_study_cell *cell, bool is_last) {
-    const icl_study_file *file = file_of(study);
-
-    for (size_t i = 0; i < file->count; i++) {
-        const char *section = file->sections[i].name;
-        if (!icl_study_name_in(section, "check") || !is_about(study, section, cell->name))
-            continue;
-        const char *text = text_of(study, section, "target");
-        asked_value asked = {.study = study, .cell = cell};
-        (void)icl_study_each_value(file, study->scale, section, look_for_others, &asked, NULL);
-        if (asked.has_other != is_last || asked.has_itself ||
-            (icl_study_target_read(text).kind == ICL_TARGET_TABLE &&
-             isnan(find_target(study, cell, text, false).value)))
-            continue;
-        judge_check(study, section, cell);
-    }
-}
-
-static void judge(icl_study *study, const icl_study_cell *cell) {
-    judge_point(study, cell, false);
-}
-
-/* ---- Figures ---- */
-
-/* Returns the label of the cell's curves in a figure: the value of the figure's key, or the cell's own. */
-static icl_phrase curve_of(const icl_study *study, const char *section, const icl_study_cell *cell) {
-    const char *key = text_of(study, section, "curves");
-
-    return key[0] ? icl_phrase_print("%s = %s", key, value_of(cell->complete, key))
-                  : icl_phrase_print("%s", cell->curve ? cell->curve : "");
-}
-
-/* Joins the label of a curve and of what it shows. */
-static icl_phrase join(const char *curve, const char *shown) {
-    return icl_phrase_print("%s%s%s", curve, curve[0] && shown[0] ? ", " : "", shown);
-}
-
-static double place_on(const icl_study *study, const char *section, const icl_study_cell *cell, double position) {
-    icl_number place = {(double)NAN, 0};
-    axis at = {cell->complete, position};
-
-    (void)icl_study_value_read(text_of(study, section, "x"), take_place, &at, &place, NULL);
-    return place.value;
-}
-
-/* Adds one number of the figure at one place; numbers of predictors are references. */
-static icl_status add_number(const icl_study *study, const icl_study_cell *cell, const char *label,
-                             const char *expression, double place, bool is_line, icl_curves *curves, icl_error *error) {
-    asked_value asked = {.study = study, .cell = cell, .is_of_seed = true};
-    const icl_number number = compute(&asked, expression);
-
-    return icl_curves_add(curves, label,
-                          asked.has_predictor ? ICL_SERIES_REFERENCE
-                          : is_line           ? ICL_SERIES_LINE
-                                              : ICL_SERIES_OURS,
-                          place, number.value, error);
-}
-
-/* Adds the numbers of a figure, at all of its positions. */
-static icl_status add_numbers(const icl_study *study, const char *section, const icl_study_cell *cell,
-                              icl_curves *curves, icl_error *error) {
-    const char *rest = text_of(study, section, "number"), *labels = text_of(study, section, "labels");
-    const icl_phrase curve = curve_of(study, section, cell);
-    char one[ICL_STUDY_TEXT], label[ICL_STUDY_TEXT], value[ICL_STUDY_TEXT];
-    icl_list positions = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_study_positions(file_of(study), study->scale, section, &positions, error));
-    while (icl_study_next_value(&rest, one)) {
-        const bool is_labelled = icl_study_next_value(&labels, label);
-        const icl_phrase name = join(curve.text, is_labelled ? label : curve.text[0] ? "" : one);
-        if (positions.count == 0)
-            ICL_TRY(add_number(study, cell, name.text, one, place_on(study, section, cell, 0), false, curves, error));
-        for (size_t i = 0; i < positions.count; i++) {
-            const double place = place_on(study, section, cell, strtod(positions.values[i], NULL));
-            icl_study_put_position(one, positions.values[i], value);
-            ICL_TRY(add_number(study, cell, name.text, value, place, true, curves, error));
-        }
-    }
-done:
-    icl_list_clear(&positions);
-    return status;
-}
-
-/* Adds what is expected or published beside a cell, once for all seeds, if the cell has it. */
-static icl_status add_known(const icl_study *study, const char *section, const char *key, const icl_study_cell *cell,
-                            icl_curves *curves, icl_error *error) {
-    const char *text = text_of(study, section, key), *own = text_of(study, section, "expected_label");
-    const bool is_expected = icl_study_target_read(text).kind == ICL_TARGET_VALUE;
-    const double value = find_target(study, cell, text, false).value;
-    const char *shown = !is_expected ? "published" : own[0] ? own : text;
-
-    if (text[0] == '\0' || (!is_expected && isnan(value)) || find_training(study, cell->name, 0) != cell)
-        return ICL_OK;
-    return icl_curves_add(curves, join(curve_of(study, section, cell).text, shown).text,
-                          is_expected ? ICL_SERIES_REFERENCE : ICL_SERIES_PUBLISHED, place_on(study, section, cell, 0),
-                          value, error);
-}
-
-static icl_status draw_figure(icl_study *study, const char *section, icl_error *error) {
-    const icl_recipe *values = file_of(study)->values;
-    const char *number = text_of(study, section, "number"), *x = text_of(study, section, "x");
-    const char *title = text_of(study, section, "title"), *x_label = text_of(study, section, "x_label");
-    const char *y_label = text_of(study, section, "y_label");
-    const icl_phrase by = icl_phrase_print("%s by %s", number, x);
-    icl_curves curves = {
-        .figure = {.name = icl_study_name_in(section, "figure"),
-                   .title = title[0] ? title : by.text,
-                   .x_label = x_label[0] ? x_label : x,
-                   .y_label = y_label[0] ? y_label : number,
-                   .log_x = icl_recipe_flag(values, place_of(study, section, "log_x"), "log_x"),
-                   .log_y = icl_recipe_flag(values, place_of(study, section, "log_y"), "log_y"),
-                   .least_y = icl_recipe_number(values, place_of(study, section, "least_y"), "least_y")}};
-    icl_status status = ICL_OK;
-
-    for (size_t i = 0; i < study->count; i++) {
-        const icl_study_cell *cell = study->cells[i];
-        if (!cell->is_wanted || !is_about(study, section, cell->name))
-            continue;
-        ICL_TRY(add_numbers(study, section, cell, &curves, error));
-        ICL_TRY(add_known(study, section, "expected", cell, &curves, error));
-        ICL_TRY(add_known(study, section, "published", cell, &curves, error));
-    }
-    if (curves.count > 0)
-        ICL_TRY(icl_curves_draw(study->run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
-}
-
-static void conclude(icl_study *study) {
-    const icl_study_file *file = file_of(study);
-
-    for (size_t i = 0; i < study->count; i++) {
-        const icl_study_cell *cell = study->cells[i];
-        if (((const kept_cell *)cell)->is_chosen && find_training(study, cell->name, 0) == cell)
-            judge_point(study, cell, true);
-    }
-    for (size_t i = 0; i < file->count; i++)
-        if (icl_study_name_in(file->sections[i].name, "figure") && is_at(study, file->sections[i].name))
-            ICL_STUDY_CALL(study, draw_figure, study, file->sections[i].name);
-}
-
-const icl_reproduction icl_study_of_file = {
-    .plan = plan, .begin = begin, .measure = measure, .judge = judge, .conclude = conclude};
+const icl_reproduction icl_study_plans = {.plan = plan, .begin = begin, .measure = measure};

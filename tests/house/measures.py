@@ -102,7 +102,7 @@ def keys_set_by(text):
     """The keys that a recipe or a sweep sets."""
     keys, section = set(), ""
     for line in text.splitlines():
-        title, setting = re.match(r"\[(\w+)\]", line), re.match(r"([\w.]+)\s*=", line)
+        title, setting = re.match(r"\[(\w+)\]", line), re.match(r"(?:at = )?([\w.]+)(?:\s*=|$)", line)
         if title:
             section = title[1]
         elif setting:

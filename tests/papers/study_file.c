@@ -173,6 +173,65 @@ static const char pairs_text[] = "[study]\n"
                                  "number = mse\n"
                                  "published = n-5: 1.5, n-6: 2.5\n";
 
+static const char walk_text[] = "[task]\nfamily = function-classes\nlayout = separate\nd = 3\nn = 6\nnoise = 0\n"
+                                "[model]\nfamily = sequence\nlayers = 1\nwidth = 8\n"
+                                "[train]\nbatch = 4\nsteps = 2\nwarmup = 1\n"
+                                "[eval]\nsequences = 64\nevery = 0\npredictors = least-squares\n";
+
+/* Findings at positions, evaluations at values of a key, values of scales in a line, the best of seeds, and checks that
+ * are like others. */
+static const char places_text[] = "[study]\n"
+                                  "claim = None.\n"
+                                  "recipe = walk.ini\n"
+                                  "seeds = 2\n"
+                                  "best = mse\n"
+                                  "[set]\n"
+                                  "task.d = 4 | ci: 2 | full: 3\n"
+                                  "train.warmup = | full: 2\n"
+                                  "[cell n-5]\n"
+                                  "[cell n-6]\n"
+                                  "train.steps = 3 | ci: 5\n"
+                                  "[settings few]\n"
+                                  "eval.sequences = 32\n"
+                                  "[eval probed]\n"
+                                  "settings = few\n"
+                                  "at = task.probe_at\n"
+                                  "task.probe = repeated\n"
+                                  "[check]\n"
+                                  "evidence = computed\n"
+                                  "source = form\n"
+                                  "[check each]\n"
+                                  "cells = n-5\n"
+                                  "what = {what} after {position} of {seeds}\n"
+                                  "positions = 1, 2 | full: 3\n"
+                                  "number = probed@k/mse@2k / task.d\n"
+                                  "target = 1 - position / task.d\n"
+                                  "tolerance = 10 % of n-6: least-squares.mse + 1\n"
+                                  "judged = ci, full\n"
+                                  "note = {exact(position) * 12345}\n"
+                                  "[check table]\n"
+                                  "like = each\n"
+                                  "number = mse@2k\n"
+                                  "target = @2: 0.5, @3: 0.25\n"
+                                  "tolerance = 0.125\n"
+                                  "[check largest]\n"
+                                  "like = each\n"
+                                  "positions = 1..3\n"
+                                  "position = largest\n"
+                                  "number = errors(mse@2k, 3 - position) / 1000000\n"
+                                  "target = largest(1 - position, 2 / 1)\n"
+                                  "tolerance = 0\n"
+                                  "note =\n"
+                                  "[check best]\n"
+                                  "seeds = best\n"
+                                  "number = mse - least-squares.mse\n"
+                                  "target = 0\n"
+                                  "[figure error]\n"
+                                  "seeds = best\n"
+                                  "number = mse\n"
+                                  "published = n-5: 1.5, n-6: 2.5\n"
+                                  "x = n-5: 7, n-6: 9\n";
+
 /* ---- Planted numbers ---- */
 
 enum { MSE = 0, OLS, HALF_ADJUSTED, FINAL_LOSS, NUMBERS }; /* in the order in which the study names them */
@@ -397,6 +456,46 @@ static void check_pairs(tap_run *tap, scratch_folder *scratch) {
            "fewer cells, settings of the scale, and the first seed");
 }
 
+/* Numbers in the order in which the study names them: probed@1/mse@2, least-squares.mse, probed@2/mse@4, ... */
+enum { PROBED_1 = 0, SQUARES, PROBED_2, PROBED_3, MSE_4, MSE_6, MSE_2, BEST_MSE };
+
+static void check_places(tap_run *tap, scratch_folder *scratch) {
+    const double tenth = .1 * POINT(20, SQUARES);
+    icl_error error = {0};
+    heard all;
+
+    write_file(scratch, "walk.ini", walk_text);
+    write_file(scratch, "places.ini", places_text);
+    tap_status(tap, listen(scratch_path(scratch, "places.ini"), ICL_SCALE_CI, NULL, &all, &error), &error, "places");
+    tap_ok(tap, all.findings == 7 && all.steps[0] == 2 && all.steps[2] == 5, "%zu findings, steps %d and %d",
+           all.findings, (int)all.steps[0], (int)all.steps[2]);
+    tap_ok(tap,
+           is_finding(&all, 5, "n-5 after 1 of 2", POINT(10, PROBED_1) / 2, .5, tenth + 1) &&
+               is_finding(&all, 6, "n-5 after 2 of 2", POINT(10, PROBED_2) / 2, 0, tenth + 1),
+           "a check at two positions, of evaluations there, with a share of another number as tolerance");
+    tap_ok(tap, strcmp(all.rows[5].note, "12345") == 0 && strcmp(all.rows[6].note, "24690") == 0,
+           "whole numbers in full: %s, %s", all.rows[5].note, all.rows[6].note);
+    tap_ok(tap,
+           is_finding(&all, 0, "n-5 after 2 of 2", POINT(10, MSE_4), .5, .125) &&
+               is_finding(&all, 1, "n-5 after 3 of 2", POINT(10, MSE_6), .25, .125),
+           "a table by position, in a check that is like another");
+    /* From 0 they count in units of 1e-6. */
+    tap_ok(tap, is_finding(&all, 2, "n-5 after 3 of 2", POINT(10, MSE_6), 2, 0), "one finding, at the largest");
+    tap_ok(tap,
+           is_finding(&all, 3, "n-5", BEST_MSE - SQUARES, 0, 0) && is_finding(&all, 4, "n-6", BEST_MSE - SQUARES, 0, 0),
+           "the best of the seeds");
+    tap_ok(tap, all.points == 2 && all.x[0] == 7 && all.x[1] == 9 && all.published == 1.5, "points by a table");
+    tap_status(tap, listen(scratch_path(scratch, "places.ini"), ICL_SCALE_SHORT, NULL, &all, &error), &error, "short");
+    tap_ok(tap,
+           all.steps[2] == 3 && all.rows[5].finding.evidence == ICL_EVIDENCE_NONE &&
+               all.rows[3].finding.evidence == ICL_COMPUTED &&
+               is_finding(&all, 5, "n-5 after 1 of 2", POINT(10, PROBED_1) / 4, .75, tenth + 1),
+           "without a verdict where none is asked for, with values of this scale");
+    tap_status(tap, listen(scratch_path(scratch, "places.ini"), ICL_SCALE_FULL, NULL, &all, &error), &error, "full");
+    tap_ok(tap, all.findings == 6 && is_finding(&all, 5, "n-5 after 3 of 2", POINT(10, PROBED_3) / 3, 0, tenth + 1),
+           "positions of a scale");
+}
+
 static void check_grid(tap_run *tap, scratch_folder *scratch) {
     static const char *const folders[] = {"runs/noise-fixed-0.5_parameterization-diag-seed4",
                                           "runs/noise-fixed-0.5_parameterization-diag-seed7"};
@@ -429,6 +528,7 @@ static void check_measured(tap_run *tap, const char *name, const char *recipe_fi
     icl_evaluation *evaluation = NULL;
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
+    bool all[16];
     icl_number values[16];
     icl_error error = {0};
     icl_status status = ICL_OK;
@@ -440,9 +540,10 @@ static void check_measured(tap_run *tap, const char *name, const char *recipe_fi
     ICL_TRY(icl_evaluate(params.backend, trainer, recipe, &evaluation, &error));
     for (size_t i = 0; i < count; i++)
         ICL_TRY(icl_study_numbers_add(&table, numbers[i], &error));
+    memset(all, true, sizeof all);
     icl_reproducing run = {.params = &params};
     icl_study study = {.run = &run};
-    ICL_TRY(icl_study_numbers_measure(&table, "", recipe, &study, &(icl_study_cell){.complete = recipe}, trainer,
+    ICL_TRY(icl_study_numbers_measure(&table, "", all, recipe, &study, &(icl_study_cell){.complete = recipe}, trainer,
                                       values, &error));
     for (size_t i = 0; i < count; i++) {
         bool is_alone = true;
@@ -462,7 +563,7 @@ done:
 
 static const char *const of_regression[] = {
     "mse",      "adjusted",        "half_adjusted",        "half_above_bayes", "adjusted_median", "adjusted_trimmed",
-    "ols.loss", "ols.minus_model", "ols.half_minus_model", "bayes.mse",        "half_mse"};
+    "ols.loss", "ols.minus_model", "ols.half_minus_model", "bayes.mse",        "half_mse",        "parameters"};
 
 static double regression(const icl_evaluation *evaluation, size_t number) {
     const icl_score *model = &evaluation->scores[0], *ols = &evaluation->scores[1], *bayes = &evaluation->scores[2];
@@ -476,11 +577,13 @@ static double regression(const icl_evaluation *evaluation, size_t number) {
                              ols->minus_model,
                              ols->half_minus_model,
                              bayes->mse,
-                             .5 * model->mse};
+                             .5 * model->mse,
+                             4}; /* one diagonal layer */
     return values[number];
 }
 
-static const char *const of_recall[] = {"loss", "accuracy", "values.accuracy", "loss@9", "uniform.loss@9"};
+static const char *const of_recall[] = {"loss",           "accuracy",  "values.accuracy", "loss@9",
+                                        "uniform.loss@9", "loss@8..9", "loss@8.."};
 
 static const icl_position_score *at_9(const icl_score *score) {
     for (size_t i = 0; i < score->position_count; i++)
@@ -491,8 +594,17 @@ static const icl_position_score *at_9(const icl_score *score) {
 
 static double recall(const icl_evaluation *evaluation, size_t number) {
     const icl_score *model = &evaluation->scores[0], *uniform = &evaluation->scores[1];
-    const double values[] = {model->mse, model->accuracy, evaluation->scores[2].accuracy, at_9(model)->loss,
-                             at_9(uniform)->loss};
+    double sums[2] = {0}, counts[2] = {0};
+
+    for (size_t i = 0; i < model->position_count; i++)
+        for (size_t to_end = 0; to_end < 2; to_end++)
+            if (model->positions[i].position >= 8 && (to_end || model->positions[i].position <= 9)) {
+                sums[to_end] += model->positions[i].loss;
+                counts[to_end]++;
+            }
+    const double values[] = {model->mse,         model->accuracy,     evaluation->scores[2].accuracy,
+                             at_9(model)->loss,  at_9(uniform)->loss, sums[0] / counts[0],
+                             sums[1] / counts[1]};
     return values[number];
 }
 
@@ -702,7 +814,7 @@ static const struct {
     {"[check shown]", "[check later ci]", ":32: [check later ci]: expected a section [check later] above it"},
     {"[check shown]", "[check ci]", ":32: [check ci]: expected a section [check] above it"},
     {"number = mse", "number = mse mse", ":18: check below.number = mse mse: expected +, -, * or / between blanks, or"},
-    {"number = mse", "number = log(mse)", ":18: check below.number = log(mse): expected ln(NUMBER) or least(NUMBER, "},
+    {"number = mse", "number = log(mse)", ":18: check below.number = log(mse): expected ln(VALUE), exact(VALUE), "},
     {"number = mse", "number = ln(mse", ":18: check below.number = ln(mse: expected a ) at"},
     {"number = mse", "number = mse -", ":18: check below.number = mse -: expected +, -, * or / between"},
     {"number = mse", "number = mse - n-9: mse", ":18: check below.number = mse - n-9: mse: expected a cell's name be"},
@@ -723,7 +835,7 @@ static const struct {
     {"n-5: ols.mse", "n-7: ols.mse", ":39: check order.target = n-7: ols.mse: expected a cell's name before the colon"},
     {"wide: 41.25", "wode: 41.25",
      ":50: check rows.target = wode: 41.25, n-6: 1e1: expected a cell's name before the "},
-    {"n-6: 1e1", "n-6 1e1", ":50: check rows.target = wide: 41.25, n-6 1e1: expected rows CELL: NUMBER between"},
+    {"n-6: 1e1", "n-6 1e1", ":50: check rows.target = wide: 41.25, n-6 1e1: expected rows CELL: NUMBER or @"},
     {"source = table 4\n", "",
      ":50: check rows.target = wide: 41.25, n-6: 1e1: expected a line source = ... beside it"},
     {"n-5: ols.mse", "n-5: oracle.mse",
@@ -742,6 +854,35 @@ static const struct {
     {"x = task.n", "", ":54: [figure error]: expected a line x = task.n"},
 };
 
+/* The same for what has positions, evaluations at values, or likenesses. */
+static const struct {
+    const char *from, *to, *message;
+} misplaced[] = {
+    {"at = task.probe_at\n", "",
+     ":24: check each.number = probed@k/mse@2k / task.d: expected a line at = KEY in [eval"},
+    {"at = task.probe_at", "at = task.probed",
+     ":16: eval probed.at = task.probed: expected a key of recipes, such as "},
+    {"probed@k/mse@2k /", "probed/mse@2k /", ":25: check each.number = probed/mse@2k / task.d: expected probed@VALUE/"},
+    {"settings = few", "settings = many", ":15: eval probed.settings = many: expected names of sections [settings NAM"},
+    {"number = mse@2k", "number = mse@3..2", ":32: check table.number = mse@3..2: expected a position behind @, count"},
+    {"number = mse@2k", "number = mse@4..99", ":32: check table.number = mse@4..99: expected a scored position, 0 to"},
+    {"number = mse@2k", "number = task.family", ":32: check table.number = task.family: expected a key whose values"},
+    {"number = mse - ", "number = position - ",
+     ":45: check best.number = position - least-squares.mse: expected NUMBE"},
+    {"@2: 0.5, @3: 0.25", "@2: 0.5, @3 0.25", ":33: check table.target = @2: 0.5, @3 0.25: expected rows CELL: NUMBER"},
+    {"like = each\nnumber", "like = all\nnumber", ":31: check table.like = all: expected the name of a section [check"},
+    {"best = mse\n", "", ":43: check best.seeds = best: expected a line best = half_adjusted, or another number, in"},
+    {"best = mse\n", "best = accuracy\n", ":44: check best.seeds = best: expected another number: the task's loss"},
+    {"of n-6: least", "of n-9: least", ":27: check each.tolerance = 10 % of n-9: least-squares.mse + 1: expected a ce"},
+    {"10 % of n-6", "10 % of", ":27: check each.tolerance = 10 % of: least-squares.mse + 1: expected terms such as"},
+    {"judged = ci, full", "judged = never", ":28: check each.judged = never: expected some of ci, short, full"},
+    {"errors(mse@2k, 3 - position)", "errors(mse@2k)",
+     ":39: check largest.number = errors(mse@2k) / 1000000: expected"},
+    {"errors(mse@2k, 3", "errors(ln(mse@2k), 3", ":39: check largest.number = errors(ln(mse@2k), 3 - position) / 1"},
+    {"n-6: 9", "n-8: 9", ":51: figure error.x = n-5: 7, n-8: 9: expected a cell's name before the colon; the nearest"},
+    {"2 | full: 3\nnumber", "b | full: 3\nnumber", ":25: check each.number = probed@k/mse@2k / task.d: expected a p"},
+};
+
 static void check_refused(tap_run *tap, scratch_folder *scratch) {
     static const char bare[] = "[study]\nclaim = None.\nrecipe = tiny.ini\n[grid]\n[check a]\nnumber = mse\n";
     icl_error error = {0};
@@ -754,6 +895,15 @@ static void check_refused(tap_run *tap, scratch_folder *scratch) {
         const bool is_named = strncmp(error.message, "study.ini", 9) == 0 &&
                               strncmp(error.message + 9, refused[i].message, strlen(refused[i].message)) == 0;
         if (!tap_ok(tap, status == ICL_ERROR_INPUT && is_named, "study.ini%s", refused[i].message))
+            tap_note("%s", error.message);
+    }
+    for (size_t i = 0; i < sizeof misplaced / sizeof *misplaced; i++) {
+        error.message[0] = '\0';
+        write_changed(scratch, "places.ini", places_text, misplaced[i].from, misplaced[i].to);
+        const icl_status status = listen("places.ini", ICL_SCALE_CI, NULL, &all, &error);
+        const bool is_named = strncmp(error.message, "places.ini", 10) == 0 &&
+                              strncmp(error.message + 10, misplaced[i].message, strlen(misplaced[i].message)) == 0;
+        if (!tap_ok(tap, status == ICL_ERROR_INPUT && is_named, "places.ini%s", misplaced[i].message))
             tap_note("%s", error.message);
     }
     write_file(scratch, "study.ini", bare);
@@ -789,6 +939,7 @@ int main(void) {
     check_positions(&tap, scratch_path(&scratch, "recall.ini"));
     check_planted(&tap, &scratch);
     check_pairs(&tap, &scratch);
+    check_places(&tap, &scratch);
     check_grid(&tap, &scratch);
     check_run(&tap, &scratch);
     check_evaluations(&tap, &scratch);
