@@ -8,7 +8,7 @@
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "options.h"
-#include "report/grid_report.h"
+#include "report/report.h"
 #include "run/evaluation_grid.h"
 #include "terminal.h"
 

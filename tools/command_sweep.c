@@ -5,7 +5,7 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "report/grid_report.h"
+#include "report/report.h"
 #include "run/sweep/sweep.h"
 #include "terminal.h"
 #include "workers.h"

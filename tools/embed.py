@@ -2,7 +2,7 @@
 """Embeds OpenCL kernels: embed.py OUTPUT.c INPUT.cl ...
 
 Writes one C file that holds each input as a byte array and the table icl_kernel_sources of
-src/backend/opencl/sources.h. Local includes (#include "x.h") are resolved here, each once for each input, so that no
+src/backend/opencl/program.h. Local includes (#include "x.h") are resolved here, each once for each input, so that no
 include path reaches a driver's compiler; #line keeps its messages pointing at the right file. A kernel name that
 occurs twice is an error.
 """
@@ -60,7 +60,7 @@ def main(output, *inputs):
         arrays.append("\n".join([f"static const unsigned char source_{index}[] = {{", *lines, "0};\n"]))
         rows.append(f'    {{"{path.stem}", source_{index}, {len(data)}, {hash_of(data):#018x}ULL}},\n')
     pathlib.Path(output).write_text(
-        '/* Written by tools/embed.py from cl/. Do not edit. */\n#include "backend/opencl/sources.h"\n\n'
+        '/* Written by tools/embed.py from cl/. Do not edit. */\n#include "backend/opencl/program.h"\n\n'
         + "".join(arrays)
         + f"\nconst icl_kernel_source icl_kernel_sources[] = {{\n{''.join(rows)}}};\n"
         + f"const size_t icl_kernel_source_count = {len(inputs)};\n",

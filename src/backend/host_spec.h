@@ -26,4 +26,19 @@ bool icl_host_spec_read(const char *spec, const char *name, icl_host_spec *read)
 /* Writes the spec that icl_host_spec_read reads as `spec`. */
 void icl_host_spec_write(const icl_host_spec *spec, const char *name, char *text, size_t capacity);
 
+/* ---- Properties of the machine that the host backends run on (cpu/machine.c) ---- */
+
+/* Returns the widest instruction set that both this build and this processor have. */
+icl_isa icl_machine_isa(void);
+
+/* Writes the processor's own name, or "host". */
+void icl_machine_name(char *name, size_t capacity);
+
+/* Returns the bytes of memory that a process may use: the machine's, or its container's limit if lower; 0 if
+ * unknown. */
+size_t icl_machine_memory(void);
+
+/* Returns the number of bytes in a control group's file; 0 if there is no such file, or if it says "max". */
+size_t icl_machine_memory_limit(const char *path);
+
 #endif

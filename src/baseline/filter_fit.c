@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "numeric/parallel.h"
+#include "core/threads.h"
 
 #define PIECE ((size_t)128)
 

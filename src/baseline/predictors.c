@@ -6,9 +6,9 @@
 
 #include "baseline/estimator.h"
 #include "core/allocate.h"
+#include "core/threads.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
-#include "numeric/parallel.h"
 #include "task/task.h"
 
 enum { ESTIMATORS = 11, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };

@@ -15,8 +15,8 @@
 #include "baseline/estimator.h"
 #include "core/allocate.h"
 #include "core/print.h"
+#include "core/threads.h"
 #include "iclab/status.h"
-#include "numeric/parallel.h"
 
 typedef struct constant_ridge {
     double noise_variance;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 
 icl_status icl_spectrum_create(size_t dimension, size_t context, const double *root, icl_spectrum *spectrum,
                                icl_error *error) {

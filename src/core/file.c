@@ -13,7 +13,6 @@
 
 #include "core/allocate.h"
 #include "core/file.h"
-#include "core/file_lock.h"
 #include "iclab/file.h"
 
 /* ---- Temporary files, which then replace another ---- */
@@ -143,39 +142,6 @@ static icl_status expect_writer(const char *path, int file, ssize_t count, icl_e
         return icl_fail(error, ICL_ERROR_INPUT, "%s: a pipe that nobody writes to: expected a file", path);
     return fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK) == 0 ? ICL_OK
                                                                          : icl_file_fail(error, "read", path, errno);
-}
-
-icl_status icl_file_read_first(const char *path, size_t count, char **data, size_t *size, uint64_t *whole,
-                               icl_error *error) {
-    icl_status status = ICL_OK;
-    struct stat facts = {0};
-    char *first = NULL;
-    size_t used = 0;
-    ssize_t got = 1;
-    int file = -1;
-
-    ICL_CHECK(open_to_read(path, &file, &facts, error));
-    if (!S_ISREG(facts.st_mode)) {
-        status = icl_fail(error, ICL_ERROR_INPUT, "%s: expected a file", path);
-        goto done;
-    }
-    ICL_TRY(icl_allocate(count + 1, 1, path, &first, error));
-    while (used < count && got != 0) {
-        got = read(file, first + used, count - used);
-        if (got < 0 && errno != EINTR) {
-            status = icl_file_fail(error, "read", path, errno);
-            goto done;
-        }
-        used += got > 0 ? (size_t)got : 0;
-    }
-    *data = first;
-    *size = used;
-    *whole = (uint64_t)facts.st_size;
-    first = NULL;
-done:
-    icl_free(&first);
-    close(file);
-    return status;
 }
 
 icl_status icl_file_read(const char *path, size_t limit, char **data, size_t *size, icl_error *error) {

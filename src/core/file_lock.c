@@ -1,7 +1,7 @@
 /* Locks of open files: open file description locks if the system has them (over NFS they reach the server), else
  * flock. */
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#include "core/file_lock.h"
+#include "core/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -34,6 +34,18 @@ static void add(icl_json *json, const char *name, cJSON *value) {
     json->failed = true;
 }
 
+/* Replaces, in place, each byte that is not part of valid UTF-8 by '?'. */
+static void make_utf8(char *text) {
+    unsigned char *at = (unsigned char *)text;
+
+    while (*at != '\0') {
+        const size_t length = icl_utf8_sequence(at);
+        if (length == 0)
+            *at = '?';
+        at += length > 0 ? length : 1;
+    }
+}
+
 /* Names of files may be any bytes; JSON is UTF-8. */
 void icl_json_text(icl_json *json, const char *name, const char *value) {
     char *text = NULL;
@@ -43,7 +55,7 @@ void icl_json_text(icl_json *json, const char *name, const char *value) {
     } else if (icl_duplicate(value, &text, NULL) != ICL_OK) {
         json->failed = true;
     } else {
-        icl_make_utf8(text);
+        make_utf8(text);
         add(json, name, cJSON_CreateString(text));
     }
     icl_free(&text);

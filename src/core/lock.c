@@ -1,4 +1,3 @@
-#include "core/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file_lock.h"
+#include "core/file.h"
 #include "iclab/file.h"
 
 struct icl_lock {

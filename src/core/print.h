@@ -3,6 +3,7 @@
 #define ICLAB_CORE_PRINT_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "iclab/export.h"
@@ -17,7 +18,50 @@ int icl_print_list(char *text, size_t size, const char *format, va_list argument
  * fit in `capacity` bytes (at least 4) ends with "...". Returns `out`. */
 const char *icl_printable(const char *text, char *out, size_t capacity);
 
-/* Replaces, in place, each byte that is not part of valid UTF-8 by '?'. */
-void icl_make_utf8(char *text);
+/* ---- UTF-8, a byte at a time (RFC 3629: no overlong forms, no surrogates, nothing above 10FFFF) ---- */
+
+/* Where a text stands after some bytes; zero: at its beginning. */
+typedef struct icl_utf8_state {
+    unsigned missing;        /* bytes that the character begun still needs */
+    unsigned char low, high; /* the range of the next one, if any is missing */
+} icl_utf8_state;
+
+/* Returns the number of bytes of a character that begins with this byte; 0 if none does. */
+static inline unsigned icl_utf8_length(unsigned char byte) {
+    if (byte < 0x80)
+        return 1;
+    return byte < 0xc2 ? 0 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf5 ? 4 : 0;
+}
+
+/* Returns whether the byte can stand next. */
+static inline bool icl_utf8_allows(const icl_utf8_state *state, unsigned char byte) {
+    return state->missing > 0 ? byte >= state->low && byte <= state->high : icl_utf8_length(byte) > 0;
+}
+
+/* Takes the next byte. Returns false, and changes nothing, if it cannot stand there. */
+static inline bool icl_utf8_take(icl_utf8_state *state, unsigned char byte) {
+    if (!icl_utf8_allows(state, byte))
+        return false;
+    if (state->missing > 0) {
+        *state = (icl_utf8_state){state->missing - 1, 0x80, 0xbf};
+        return true;
+    }
+    *state = (icl_utf8_state){icl_utf8_length(byte) - 1, 0x80, 0xbf};
+    state->low = byte == 0xe0 ? 0xa0 : byte == 0xf0 ? 0x90 : 0x80;
+    state->high = byte == 0xed ? 0x9f : byte == 0xf4 ? 0x8f : 0xbf;
+    return true;
+}
+
+/* Returns the length of the character at the beginning of a text that ends with NUL; 0 if none is there. */
+static inline size_t icl_utf8_sequence(const unsigned char *text) {
+    icl_utf8_state state = {0};
+    size_t length = 0;
+
+    do {
+        if (!icl_utf8_take(&state, text[length++]))
+            return 0;
+    } while (state.missing > 0);
+    return length;
+}
 
 #endif

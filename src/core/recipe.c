@@ -321,13 +321,6 @@ done:
     return status;
 }
 
-void icl_recipe_swap(icl_recipe *a, icl_recipe *b) {
-    recipe_value *values = a->values;
-    assert(a->key_count == b->key_count);
-    a->values = b->values;
-    b->values = values;
-}
-
 /* ---- Overrides ---- */
 
 static bool is_blank(char c) {

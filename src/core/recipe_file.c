@@ -1,4 +1,5 @@
 /* Recipes as INI text, read by inih. */
+#include <assert.h>
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,6 +158,14 @@ static int handle_pair(void *user, const char *section, const char *name, const 
     return good;
 }
 
+/* Exchanges the values of two recipes over the same table. */
+static void swap(icl_recipe *a, icl_recipe *b) {
+    recipe_value *values = a->values;
+    assert(a->key_count == b->key_count);
+    a->values = b->values;
+    b->values = values;
+}
+
 icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const char *name, icl_error *error) {
     icl_status status = ICL_OK;
     ini_source *source = NULL;
@@ -180,7 +189,7 @@ icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const char *na
         source->status = icl_fail(error, bad_line > 0 ? ICL_ERROR_INPUT : ICL_ERROR_MEMORY,
                                   "%s:%d: not a line of a recipe: expected [section] or key = value", name, bad_line);
     ICL_TRY(source->status);
-    icl_recipe_swap(recipe, changed);
+    swap(recipe, changed);
 done:
     if (source)
         icl_free(&source->seen);

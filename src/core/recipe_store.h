@@ -59,7 +59,4 @@ const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, con
  * blanks. */
 icl_status icl_recipe_print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error);
 
-/* Exchanges the values of two recipes over the same table. */
-void icl_recipe_swap(icl_recipe *a, icl_recipe *b);
-
 #endif

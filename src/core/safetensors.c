@@ -1,13 +1,16 @@
 /* Reading and writing of safetensors files. Everything in a file is checked before it is used. */
 #include <cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
 #include "core/json_parse.h"
 #include "core/safetensors.h"
 #include "iclab/file.h"
@@ -300,13 +303,54 @@ static icl_status check_ranges(const char *path, byte_range *ranges, size_t coun
     return ICL_OK;
 }
 
+/* Reads the first *size bytes of a regular file, at most `count`, into *data, freed with icl_free; *whole is the size
+ * of the file. ICL_ERROR_IO if it cannot be read, ICL_ERROR_INPUT if it is not a regular file. */
+static icl_status read_first(const char *path, size_t count, char **data, size_t *size, uint64_t *whole,
+                             icl_error *error) {
+    icl_status status = ICL_OK;
+    struct stat facts = {0};
+    char *first = NULL;
+    size_t used = 0;
+    ssize_t got = 1;
+    /* Opening a pipe that nobody writes to would block for ever. */
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (file < 0)
+        return icl_file_fail(error, "open", path, errno);
+    if (fstat(file, &facts) != 0) {
+        status = icl_file_fail(error, "read", path, errno);
+        goto done;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: expected a file", path);
+        goto done;
+    }
+    ICL_TRY(icl_allocate(count + 1, 1, path, &first, error));
+    while (used < count && got != 0) {
+        got = read(file, first + used, count - used);
+        if (got < 0 && errno != EINTR) {
+            status = icl_file_fail(error, "read", path, errno);
+            goto done;
+        }
+        used += got > 0 ? (size_t)got : 0;
+    }
+    *data = first;
+    *size = used;
+    *whole = (uint64_t)facts.st_size;
+    first = NULL;
+done:
+    icl_free(&first);
+    close(file);
+    return status;
+}
+
 /* Reads and checks the header's length, before anything else. *whole is the size of the file. */
 static icl_status read_length(const char *path, size_t *length, uint64_t *whole, icl_error *error) {
     char *bytes = NULL;
     uint64_t number = 0;
     size_t size = 0;
 
-    ICL_CHECK(icl_file_read_first(path, LENGTH_BYTES, &bytes, &size, whole, error));
+    ICL_CHECK(read_first(path, LENGTH_BYTES, &bytes, &size, whole, error));
     if (size == LENGTH_BYTES)
         load_little_endian(&number, (const unsigned char *)bytes, sizeof number, 1);
     icl_free(&bytes);
@@ -340,7 +384,7 @@ static icl_status read_header(const char *path, cJSON **header, size_t *data_at,
     icl_status status = ICL_OK;
 
     ICL_TRY(read_length(path, &length, whole, error));
-    ICL_TRY(icl_file_read_first(path, LENGTH_BYTES + length, &bytes, &size, whole, error));
+    ICL_TRY(read_first(path, LENGTH_BYTES + length, &bytes, &size, whole, error));
     if (size != LENGTH_BYTES + length) {
         status = malformed(path, error, "header length", "a header inside the file (is it truncated?)");
         goto done;

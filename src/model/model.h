@@ -2,6 +2,7 @@
 #ifndef ICLAB_MODEL_MODEL_H
 #define ICLAB_MODEL_MODEL_H
 
+#include "iclab/model.h"
 #include "iclab/model_family.h"
 #include "iclab/status.h"
 
@@ -45,5 +46,10 @@ icl_status icl_model_put_parameters(const icl_model *model, icl_tape *tape, icl_
 
 /* The random stream of the model room: the upper 16 bits keep it apart from every other room's. */
 #define ICL_MODEL_STREAM 0x6d6f0000u
+
+/* Copies the named parameter, a matrix, from a model's flat vector. ICL_ERROR_INPUT if the model has none of that name,
+ * or of another size than rows x columns. */
+icl_status icl_matrix_of_model(const icl_model *model, const float *values, const char *name, size_t rows,
+                               size_t columns, double *matrix, icl_error *error);
 
 #endif

@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "numeric/eigen.h"
 #include "numeric/matrix.h"
-#include "numeric/newton_inverse.h"
-#include "numeric/singular.h"
 
 /* ---- Eigenvalues ---- */
 

@@ -7,8 +7,7 @@
 
 #include "core/allocate.h"
 #include "iclab/random.h"
-#include "model/named_matrix.h"
-#include "numeric/eigen.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "run/evaluation.h"

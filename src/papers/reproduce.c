@@ -17,20 +17,6 @@
 
 #define TRAINING_SEEDS 0x72700000u /* the stream of their seeds, see random.h */
 
-icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
-    if (run->listener && run->listener->finding)
-        run->listener->finding(run->listener->user, finding);
-    if (run->listener)
-        return ICL_OK;
-    ICL_CHECK(icl_record_finding(run, finding, error));
-    run->findings++;
-    run->missed += icl_finding_judge(finding) == ICL_MISSED;
-    run->judged += icl_finding_judge(finding) != ICL_SHOWN;
-    if (run->params->report)
-        run->params->report(run->params->user, run->reproduction, finding);
-    return ICL_OK;
-}
-
 uint32_t icl_reproduce_seed(const icl_reproducing *run, size_t number) {
     return icl_random_seed(run->params->seed, TRAINING_SEEDS, number);
 }

@@ -215,9 +215,6 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
 
 /* ---- For the frame, and for what studies measure ---- */
 
-/* Judges, reports and records one finding. */
-icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error);
-
 /* Returns the seed of training `number`, from 0: params->seed itself for number 0, then words of a random stream of
  * that seed, so that runs with neighbouring seeds share no training. */
 uint32_t icl_reproduce_seed(const icl_reproducing *run, size_t number);

@@ -232,6 +232,21 @@ static void blame_cells(const icl_study *study) {
             blame((kept_cell *)study->cells[i]);
 }
 
+/* Judges, reports and records one finding. */
+static icl_status judge_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
+    if (run->listener && run->listener->finding)
+        run->listener->finding(run->listener->user, finding);
+    if (run->listener)
+        return ICL_OK;
+    ICL_CHECK(icl_record_finding(run, finding, error));
+    run->findings++;
+    run->missed += icl_finding_judge(finding) == ICL_MISSED;
+    run->judged += icl_finding_judge(finding) != ICL_SHOWN;
+    if (run->params->report)
+        run->params->report(run->params->user, run->reproduction, finding);
+    return ICL_OK;
+}
+
 void icl_study_found(icl_study *study, const icl_finding *finding) {
     icl_study_frame *frame = study->frame;
     icl_finding whole = *finding;
@@ -243,7 +258,7 @@ void icl_study_found(icl_study *study, const icl_finding *finding) {
         whole.what = frame->judged->name;
     if (icl_finding_judge(&whole) == ICL_MISSED)
         blame_cells(study);
-    icl_study_check(study, icl_reproduce_found(study->run, &whole, &error), &error);
+    icl_study_check(study, judge_finding(study->run, &whole, &error), &error);
 }
 
 static bool is_of(const icl_study_cell *cell, const char *only) {

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/allocate.h"
-#include "core/lock.h"
+#include "core/file.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "papers/measures.h"

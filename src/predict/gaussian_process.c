@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "numeric/parallel.h"
+#include "core/threads.h"
 #include "predict/method.h"
 
 /* The most rows that length and noise are chosen by, and queries whose variances are solved for at once. */

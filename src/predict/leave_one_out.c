@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "numeric/parallel.h"
+#include "core/threads.h"
 #include "numeric/statistics.h"
 #include "predict/method.h"
 #include "predict/predict.h"

@@ -170,9 +170,6 @@ void icl_filled_tables_fit(icl_filled_tables *filled, const size_t *indices, siz
 
 /* The model is compared with the mean, least squares and ridge regressions on all the rows from which it may learn. */
 
-/* "mean", … */
-const char *icl_reference_name(icl_reference reference);
-
 /* The coordinates of the model, for adarr: w ~ N(0, I) is its prior in these. */
 typedef struct icl_model_scale {
     bool whitened;
@@ -262,42 +259,5 @@ icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double 
  * nothing, and the order of rows only changes rounding. */
 icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const double *queries, double *predictions,
                                 icl_error *error);
-
-/* ---- Fits ---- */
-
-/* A fit to some rows, and memory for it. */
-typedef struct icl_row_fit {
-    icl_standardization standardization;
-    icl_references references;
-    icl_model_scale scale;
-    size_t context, prompts;
-    double *row, *rotated;      /* [p] */
-    double *inputs, *labels;    /* [context][d] and [context] */
-    double *queries, *outcomes; /* for a block of rows */
-    size_t *shown;              /* [rows], beginning with the rows of a prompt */
-    size_t capacity;            /* rows that inputs and labels hold */
-} icl_row_fit;
-
-typedef struct icl_prediction_run {
-    const icl_predict_params *params;
-    icl_predict_outcome *outcome;
-    icl_filled_tables tables; /* of params */
-    icl_prompter prompter;
-    double input_square, signal_square; /* the model's prior: see measure_prior */
-    icl_row_fit fit;
-} icl_prediction_run;
-
-/* Allocates memory for fits to the labelled rows of the outcome; `most_queries` is the usual largest number of queries
- * at once. Release with icl_fit_release, also after a failure. */
-icl_status icl_fit_create(icl_prediction_run *run, size_t most_queries, icl_error *error);
-void icl_fit_release(icl_prediction_run *run);
-
-/* Fits everything to some rows: the fills of missing features, standardization, references, and the sizes of
- * prompts. */
-icl_status icl_fit_rows(icl_prediction_run *run, const icl_table_rows *rows, icl_error *error);
-
-/* Computes predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */
-icl_status icl_fit_predict(icl_prediction_run *run, const icl_table_rows *rows, uint64_t split,
-                           const icl_table_rows *queries, double *predictions, icl_error *error);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "core/allocate.h"
 #include "iclab/status.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 
 #define RELATIVE_STEP 1e-5

@@ -14,7 +14,6 @@
 #include "iclab/run.h"
 #include "model/linear_transformer.h"
 #include "numeric/matrix.h"
-#include "numeric/singular.h"
 #include "numeric/statistics.h"
 #include "probe/descent.h"
 #include "probe/inspection.h"

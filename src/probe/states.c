@@ -9,7 +9,7 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "probe/activations.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/threads.h"
 #include "numeric/matrix.h"
-#include "numeric/parallel.h"
 #include "probe/inspection.h"
 
 /* ---- Costs of a pruning ---- */

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/threads.h"
 #include "iclab/tensor.h"
-#include "model/named_matrix.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
-#include "numeric/parallel.h"
-#include "numeric/singular.h"
 #include "numeric/statistics.h"
 #include "probe/inspection.h"
 #include "task/functions.h"

@@ -8,7 +8,6 @@
 #include "iclab/file.h"
 #include "iclab/text.h"
 #include "report/curves.h"
-#include "report/grid_report.h"
 #include "report/report.h"
 #include "run/evaluation.h"
 

@@ -12,8 +12,13 @@
 #include <stddef.h>
 
 #include "iclab/backend.h"
+#include "iclab/run.h"
+#include "iclab/run_report.h"
 #include "iclab/status.h"
 #include "iclab/text.h"
+#include "iclab/train.h"
+#include "run/evaluation_grid.h"
+#include "run/sweep/sweep.h"
 
 #define ICL_REPORT_MAX_COLUMNS 16
 
@@ -107,5 +112,57 @@ enum { ICL_FIGURE_FONT = 14 };
 /* Adds a gnuplot string, in double quotes, that means this text whatever it holds. Quotes are not doubled, because
  * gnuplot misreads that inside the braces of a loop, so that a column's name could end the script. */
 icl_status icl_script_text(icl_text *script, const char *text, icl_error *error);
+
+/* ---- A passage of held-out text with the cost of each byte, and text that the model writes (run_report.c) ---- */
+
+/* Windows of the final table, in its order, and new text. Zero is none; the arrays go with icl_free. */
+typedef struct icl_passages {
+    size_t count, length; /* windows, and the bytes of each: task.length + 1 */
+    char *bytes;          /* [count][length]; 0 behind the end of the text */
+    double *bits;         /* [count][length], -log2 of the model's probability; NaN where the table scores nothing */
+    char *written;        /* what the model writes; NULL: it does not decode */
+} icl_passages;
+
+/* Reads as many windows as have about `bytes` positions, one at least, for a trainer of a task on text; their bits are
+ * those that icl_evaluate takes the mean of, to rounding. The model writes `count` bytes, those that `iclab generate
+ * --bytes COUNT` has by default. The arrays are to be freed also after a failure. */
+icl_status icl_passages_read(icl_trainer *trainer, size_t bytes, size_t count, icl_passages *passages,
+                             icl_error *error);
+
+/* ---- Reports of evaluation grids (grid_report.c), of sweeps and of their cells (sweep_report.c) ---- */
+
+/* Parameters of the report of an evaluation grid. */
+typedef struct icl_grid_report {
+    const char *folder;              /* takes the report and its pictures */
+    const icl_evaluation_grid *grid; /* a grid that was run */
+    const icl_run_facts *facts;      /* device, recipe's name, seed, command line */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* see icl_drawing; may be NULL */
+    void *user;                           /* passed to the call above */
+} icl_grid_report;
+
+/* Writes figures and report.html into the folder. One key: the figures loss (every predictor's over its values) and, if
+ * several positions are scored, positions (the model's at each). Two keys, the model's only: map (by both) and loss
+ * (over the first, with a curve for each value of the second). */
+icl_status icl_grid_report_write(const icl_grid_report *params, icl_error *error);
+
+/* Parameters of the reports of a sweep. */
+typedef struct icl_sweep_report {
+    const char *folder;       /* the sweep's folder */
+    const icl_sweep *sweep;   /* a sweep whose cells are all finished */
+    const char *command_line; /* for the record; may be NULL */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* see icl_drawing; may be NULL */
+    void *user;                           /* passed to the call above */
+} icl_sweep_report;
+
+/* Writes the figure errors, over the first key of the grid with a curve for each point of the others, and report.html:
+ * means over seeds with the best row marked, and all cells with links to their reports. results [cells]. */
+icl_status icl_sweep_report_write(const icl_sweep_report *params, const icl_sweep_result *results, icl_error *error);
+
+/* Writes the report of one cell, which the backend finished in its own folder, and the figures of its training. Writes
+ * nothing for a cell that diverged. */
+icl_status icl_sweep_cell_report_write(const icl_sweep_report *params, const icl_backend *backend, size_t cell,
+                                       const char *folder, const icl_sweep_result *result, icl_error *error);
 
 #endif

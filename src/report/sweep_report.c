@@ -9,7 +9,6 @@
 #include "iclab/file.h"
 #include "iclab/text.h"
 #include "report/curves.h"
-#include "report/grid_report.h"
 #include "report/report.h"
 #include "run/evaluation.h"
 #include "run/recipe_keys.h"

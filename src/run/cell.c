@@ -12,7 +12,7 @@
 #include "iclab/run.h"
 #include "run/files.h"
 #include "run/recipe_keys.h"
-#include "train/polish.h"
+#include "train/objective.h"
 
 icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *found, icl_error *error) {
     icl_status status = ICL_OK;

@@ -9,7 +9,7 @@
 #include "core/recipe_store.h"
 #include "iclab/run.h"
 #include "iclab/text.h"
-#include "run/sweep/axis.h"
+#include "run/sweep/grid.h"
 
 /* The beginning of messages about a value. */
 #define ORIGIN "--over"

@@ -1,8 +1,12 @@
-/* Gathers the keys that the readers declare, section by section. */
+/* Gathers the keys that the readers declare, section by section, and finds recipes by name. dladdr and realpath are
+ * beyond POSIX.1-2008. */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #include "run/recipe_keys.h"
 
 #include <assert.h>
 #include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +14,6 @@
 
 #include "config.h"
 #include "core/allocate.h"
-#include "core/process.h"
 #include "iclab/file.h"
 #include "iclab/nearest.h"
 #include "iclab/recipe.h"
@@ -160,12 +163,27 @@ static icl_status find_in_folder(const char *folder, recipe_search *search, icl_
     return status;
 }
 
+/* Finds the absolute path, without symbolic links, of the shared library that holds this code, or of the program if
+ * the library is linked statically. Returns false if the system does not tell. The loader knows a program by the name
+ * that it was started with. That may be found in PATH, or relative to a folder that was left since; in this case Linux
+ * is asked. */
+static bool find_image(char path[PATH_MAX]) {
+    static const char here;
+    Dl_info image;
+
+    if (dladdr(&here, &image) == 0 || !image.dli_fname)
+        return false;
+    if (image.dli_fname[0] != '/' && realpath("/proc/self/exe", path))
+        return true;
+    return realpath(image.dli_fname, path) != NULL;
+}
+
 /* Looks in the places below each parent folder of the library. */
 static icl_status find_beside_library(recipe_search *search, icl_error *error) {
     char above[PATH_MAX];
     icl_status status = ICL_OK;
 
-    if (!icl_image_path(above))
+    if (!find_image(above))
         return ICL_OK;
     for (int level = 0; level < MOST_LEVELS; level++) {
         char *slash = strrchr(above, '/');

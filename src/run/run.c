@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "core/allocate.h"
+#include "core/file.h"
 #include "core/json_parse.h"
-#include "core/lock.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/model_file.h"

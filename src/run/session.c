@@ -21,7 +21,7 @@
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
 #include "train/multistart.h"
-#include "train/polish.h"
+#include "train/objective.h"
 #include "train/settings.h"
 #include "train/trainer.h"
 

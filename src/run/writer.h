@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/utf8.h"
+#include "core/print.h"
 #include "iclab/decode.h"
 
 /* ---- Choosing the next byte from a model's logits ---- */

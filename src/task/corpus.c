@@ -14,7 +14,7 @@
 
 #include "core/allocate.h"
 #include "core/hash.h"
-#include "core/utf8.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/text.h"
 

@@ -32,8 +32,8 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/threads.h"
 #include "iclab/random.h"
-#include "numeric/parallel.h"
 #include "task/draws.h"
 #include "task/laws.h"
 #include "task/quantiles.h"

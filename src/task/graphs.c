@@ -29,10 +29,10 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/threads.h"
 #include "iclab/random.h"
 #include "iclab/reference_predictor.h"
-#include "numeric/eigen.h"
-#include "numeric/parallel.h"
+#include "numeric/matrix.h"
 #include "task/draws.h"
 #include "task/quantiles.h"
 #include "task/streams.h"

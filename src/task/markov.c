@@ -26,10 +26,10 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/threads.h"
 #include "iclab/file.h"
 #include "iclab/number.h"
 #include "iclab/task_family.h"
-#include "numeric/parallel.h"
 #include "task/draws.h"
 #include "task/quantiles.h"
 #include "task/streams.h"

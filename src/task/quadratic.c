@@ -19,9 +19,9 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/threads.h"
 #include "iclab/ops.h"
-#include "numeric/eigen.h"
-#include "numeric/parallel.h"
+#include "numeric/matrix.h"
 #include "task/laws.h"
 #include "task/streams.h"
 #include "task/task.h"

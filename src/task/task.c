@@ -5,8 +5,8 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/threads.h"
 #include "iclab/number.h"
-#include "numeric/parallel.h"
 #include "task/host_batch.h"
 
 /* The most numbers of a piece. */

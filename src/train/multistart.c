@@ -12,7 +12,6 @@
 #include "model/linear_transformer.h"
 #include "numeric/statistics.h"
 #include "train/objective.h"
-#include "train/polish.h"
 #include "train/trainer.h"
 
 #define STARTS_OF_CHEAP 4

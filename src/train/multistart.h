@@ -16,7 +16,7 @@
 #include "iclab/train.h"
 
 /* Returns the number of starts. 1 means the trainer's own start, without runs before. With train.starts = 0 there are
- * several if the trainer is cheap (polish.h) and nothing else says what to start from. */
+ * several if the trainer is cheap (objective.h) and nothing else says what to start from. */
 size_t icl_starts_count(const icl_trainer *trainer);
 
 /* Returns the seed of start `number`, from 0, of a training with this seed. */

@@ -312,11 +312,6 @@ icl_growth_stage icl_training_stage_at(const icl_training_settings *settings, ui
     return icl_growth_stage_at(&settings->growth, &settings->schedule, step);
 }
 
-double icl_training_rate_at(const icl_training_settings *settings, uint64_t step) {
-    const icl_growth_stage stage = icl_training_stage_at(settings, step);
-    return icl_schedule_rate(&stage.schedule, step - stage.first_step);
-}
-
 icl_loop_window icl_loop_window_at(const icl_loop_schedule *schedule, uint64_t step) {
     icl_loop_window window = schedule->last;
 

@@ -102,7 +102,7 @@ typedef struct icl_training_settings {
     uint64_t refresh;         /* steps that share a batch */
     uint64_t steps;           /* the budget; the schedule may end elsewhere (train.horizon) */
     icl_update_params update; /* without learning rate and Adam's step, which follow from the step */
-    bool orthogonalizes;      /* train.optimizer = muon: muon.h */
+    bool orthogonalizes;      /* train.optimizer = muon: trainer.c */
     icl_schedule schedule;
     icl_growth growth;
     icl_loop_schedule loops;
@@ -117,9 +117,8 @@ typedef struct icl_training_settings {
 icl_status icl_training_settings_read(const icl_recipe *recipe, const icl_model *model, icl_training_settings *settings,
                                       icl_error *error);
 
-/* Return the stage of growth, and the learning rate, of a step counted from 0. */
+/* Returns the stage of growth of a step counted from 0. */
 icl_growth_stage icl_training_stage_at(const icl_training_settings *settings, uint64_t step);
-double icl_training_rate_at(const icl_training_settings *settings, uint64_t step);
 
 /* The keys, in the order in which recipes list them. */
 extern const icl_recipe_group icl_optimizer_keys, icl_schedule_keys, icl_trainer_keys, icl_loop_keys, icl_starts_keys,

@@ -1,9 +1,9 @@
 /*
  * The inside of a trainer, in three parts: what is trained, its state, and how it is shared.
  *
- * trainer.c creates a trainer and runs its steps. slices.c computes the gradient of a step, checkpoint.c moves the
- * state elsewhere, memory.c measures. Polishing (polish.h) and several starts (multistart.h) call a trainer, which
- * knows nothing of them but their keys.
+ * trainer.c creates a trainer and runs its steps, those of Muon, too. slices.c computes the gradient of a step,
+ * checkpoint.c moves the state elsewhere, memory.c measures. Polishing (objective.h) and several starts (multistart.h)
+ * call a trainer, which knows nothing of them but their keys.
  */
 #ifndef ICLAB_TRAIN_TRAINER_H
 #define ICLAB_TRAIN_TRAINER_H
@@ -14,7 +14,6 @@
 #include "iclab/train.h"
 #include "task/host_batch.h"
 #include "train/gradient.h"
-#include "train/muon.h"
 #include "train/settings.h"
 
 /* The number of steps that are queued before the host reads their losses. If as many in a row are skipped, the training
@@ -33,6 +32,9 @@ enum {
     ICL_HISTORY_MEASURES,
     ICL_HISTORY_LENGTH = ICL_TRAIN_CHUNK * ICL_HISTORY_MEASURES,
 };
+
+/* The matrices that a model marks for Muon, and scratch memory; nothing is carried from step to step. */
+typedef struct icl_muon icl_muon;
 
 /* What is trained; it does not change during the training. */
 typedef struct icl_training_problem {

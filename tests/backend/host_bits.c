@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/machine.h"
+#include "backend/host_spec.h"
 #include "core/hash.h"
 #include "every_op.h"
 #include "iclab/backend.h"

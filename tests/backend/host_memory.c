@@ -6,7 +6,6 @@
 
 #include "../core/scratch.h"
 #include "backend/contract.h"
-#include "backend/cpu/machine.h"
 #include "backend/host_spec.h"
 #include "every_op.h"
 #include "iclab/ops_sequence.h"

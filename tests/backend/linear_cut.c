@@ -2,7 +2,7 @@
  * device limits the size of a buffer. No device is needed. */
 #include <string.h>
 
-#include "backend/opencl/linear_transformer/cut.h"
+#include "backend/opencl/linear_transformer/program.h"
 #include "tap.h"
 
 #define GIB ((size_t)1 << 30)

@@ -2,7 +2,7 @@
  * cl/linear_transformer/linear_steps.h. No device is needed. */
 #include <string.h>
 
-#include "backend/opencl/linear_transformer/source.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "tap.h"
 
 enum { ROWS = 5, COLUMNS = 3, DEPTH = 2 };

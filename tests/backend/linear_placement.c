@@ -2,8 +2,8 @@
  * barrier). Checked element by element: since the last meeting nobody may read what another member wrote, or write what
  * another read or wrote; and there are no other meetings. The source compiled from the steps loops over rows of tokens
  * if there are any. No device is needed. */
-#include "backend/opencl/linear_transformer/cut.h"
-#include "backend/opencl/linear_transformer/source.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
+#include "backend/opencl/linear_transformer/program.h"
 #include "core/allocate.h"
 #include "tap.h"
 

@@ -3,8 +3,8 @@
  * compiles for half a minute, or nothing for the others. */
 #include <stdlib.h>
 
-#include "backend/opencl/clblast.h"
 #include "backend/opencl/launch.h"
+#include "backend/opencl/ops.h"
 #include "config.h"
 #include "core/allocate.h"
 #include "iclab/ops.h"

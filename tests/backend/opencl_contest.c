@@ -1,5 +1,5 @@
 /* Choices that a contest kept for a device: who is opened with them and who is not, and which products go which way. */
-#include "backend/opencl/clblast.h"
+#include "backend/opencl/ops.h"
 #include "config.h"
 
 #include "../core/scratch.h"

@@ -1,5 +1,5 @@
 /* Matrix products through CLBlast and through our own kernel give the same whole numbers for any layout. */
-#include "backend/opencl/clblast.h"
+#include "backend/opencl/ops.h"
 #include "config.h"
 #include "iclab/ops.h"
 #include "iclab/status.h"

@@ -1,8 +1,8 @@
 /* Limits of an OpenCL device, at their boundaries: blocks of the pool and the tensors that they can serve, a driver
  * that has no memory while the pool holds some, or that refuses launches; scratch memory of a launch. Also, a product
  * stays with the kernel asked for. */
-#include "backend/opencl/clblast.h"
 #include "backend/opencl/launch.h"
+#include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "iclab/ops.h"
 #include "tap.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backend/cpu/machine.h"
+#include "backend/host_spec.h"
 #include "iclab/ops.h"
 #include "tap.h"
 

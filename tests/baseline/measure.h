@@ -12,7 +12,7 @@
 #define ICLAB_TESTS_MEASURE_H
 
 #include "baseline/estimator.h"
-#include "numeric/parallel.h"
+#include "core/threads.h"
 #include "sequences.h"
 
 enum { MEASURE_BATCH = 4096, MEASURE_PREDICTORS = 8, MEASURE_DIMENSION = 16, THEIR_SEQUENCES = 200000 };

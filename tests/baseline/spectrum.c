@@ -6,7 +6,7 @@
 #include "core/allocate.h"
 #include "eliminate.h"
 #include "iclab/random.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "tap.h"
 
 enum { LARGEST = 40 };

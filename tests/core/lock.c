@@ -1,5 +1,5 @@
 /* Locks on files exclude others, also in this process, and end with their holder, even if it was killed. */
-#include "core/lock.h"
+#include "core/file.h"
 
 #include <signal.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
  * at all, or whoever waits for it would wait for ever. */
 #include <errno.h>
 
-#include "core/lock.h"
+#include "core/file.h"
 #include "iclab/file.h"
 #include "tap.h"
 

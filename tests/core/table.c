@@ -1,6 +1,5 @@
 /* Tables read from CSV text: values and lines are compared with those written; also limits, and the message of every
  * refusal. */
-#include "core/csv_reader.h"
 
 #include "core/allocate.h"
 #include "core/print.h"

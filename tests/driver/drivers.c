@@ -7,7 +7,7 @@
 
 #include "../core/scratch.h"
 #include "../task/frame.h"
-#include "backend/opencl/clblast.h"
+#include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/program.h"
 #include "backend/opencl/queue.h"

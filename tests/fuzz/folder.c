@@ -7,8 +7,8 @@
 
 #include "core/allocate.h"
 #include "core/cache.h"
+#include "core/file.h"
 #include "core/hash.h"
-#include "core/lock.h"
 #include "fuzz.h"
 #include "iclab/file.h"
 #include "iclab/run.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/linear_transformer/source.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/program.h"
 #include "core/allocate.h"

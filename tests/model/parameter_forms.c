@@ -6,7 +6,7 @@
  * dense form predicts the same, and its gradient is that of the dense form, taken through diag(p) + U^T V.
  */
 #include "fixture.h"
-#include "model/named_matrix.h"
+#include "model/model.h"
 
 enum { LAYERS = 3, D = 3, N = 5, BATCH = 7, MOST = 512 };
 

@@ -1,9 +1,8 @@
 /* Tests Newton's iteration for the inverse: its start, that residuals square, and its end. */
-#include "numeric/newton_inverse.h"
 
 #include <math.h>
 
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 #include "tap.h"
 
 enum { D = 3, SIZE = D * D };

@@ -1,6 +1,6 @@
 /* Tests singular values of matrices that are known by construction, and the alignment with a subspace, all in
  * double. */
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 
 #include <math.h>
 

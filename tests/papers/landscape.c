@@ -6,7 +6,7 @@
 
 #include "iclab/recipe.h"
 #include "iclab/status.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "papers/landscape/landscape.h"
 #include "probe/curvature.h"
 #include "tap.h"

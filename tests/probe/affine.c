@@ -1,6 +1,6 @@
 /* Tests affine maps by least squares: a map that is known, the normal equations, columns that repeat or do not vary,
  * and what is refused. */
-#include "probe/affine.h"
+#include "probe/linearity.h"
 
 #include <math.h>
 #include <string.h>

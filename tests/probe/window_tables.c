@@ -1,8 +1,7 @@
 /* Reads the output of an inspection of a window back by heading and name: every number stands under its own heading in
  * inspect.csv, inspect.md and report.html, and in its picture. */
-#include "model/named_matrix.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
-#include "numeric/singular.h"
 #include "probe/window.h"
 #include "shown.h"
 

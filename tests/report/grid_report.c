@@ -1,7 +1,7 @@
 /* Reads reports of evaluation grids back by heading and name: each number is the grid's own. */
-#include "report/grid_report.h"
 #include "core/allocate.h"
 #include "iclab/run.h"
+#include "report/report.h"
 #include "shown_figure.h"
 #include "tap.h"
 

@@ -1,7 +1,7 @@
 /* Reads reports of sweeps back by heading and name: points and cells of the grid, the picture, and a cell's own
  * report. */
 #include "iclab/session.h"
-#include "report/grid_report.h"
+#include "report/report.h"
 #include "shown_figure.h"
 #include "tap.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/allocate.h"
-#include "core/lock.h"
+#include "core/file.h"
 #include "iclab/file.h"
 #include "iclab/number.h"
 #include "iclab/run.h"

@@ -6,8 +6,8 @@
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "recipes.h"
+#include "report/report.h"
 #include "run/evaluation.h"
-#include "run/passage.h"
 #include "tap.h"
 
 #include "../core/scratch.h"

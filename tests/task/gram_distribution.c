@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "frame.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 
 enum { SEQUENCES = 16384, MOST = 16 };
 

@@ -12,7 +12,7 @@
 #include "captured.h"
 #include "command.h"
 #include "core/allocate.h"
-#include "core/csv_reader.h"
+#include "core/table/sheet.h"
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"

@@ -4,7 +4,7 @@
 #include "core/safetensors.h"
 #include "fixture.h"
 #include "thread_ranks.h"
-#include "train/polish.h"
+#include "train/objective.h"
 #include "train/trainer.h"
 
 enum { RANKS = 2, STEPS = 6, MOST_NUMBERS = 4096, AVERAGE = 3 };

@@ -1,6 +1,5 @@
 /* train.polish reaches the exact optimum of gradient descent (icl_descent_optimum) from a poor start, never raises the
  * held-out loss, has the same bits for any number of threads, and reports how far it is from the optimum. */
-#include "train/polish.h"
 #include "core/allocate.h"
 #include "fixture.h"
 #include "train/multistart.h"

@@ -13,7 +13,6 @@
 #include "fixture.h"
 #include "train/multistart.h"
 #include "train/objective.h"
-#include "train/polish.h"
 
 #define SEED          20261123u
 #define COMPARED      131072

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/host.h"
-#include "backend/cpu/machine.h"
+#include "backend/host_spec.h"
 #include "config.h"
 #include "core/allocate.h"
 #include "iclab/status.h"

@@ -1,7 +1,7 @@
 /* For syscall. */
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-#include "backend/cpu/machine.h"
+#include "backend/host_spec.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

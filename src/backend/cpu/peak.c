@@ -1,7 +1,7 @@
 /* Measures the best that the machine can do: see icl_peak_params. */
 #include "backend/cpu/kernels/peak.h"
 #include "backend/cpu/host.h"
-#include "backend/cpu/machine.h"
+#include "backend/host_spec.h"
 
 #if ICL_CPU_VARIANTS
 #if ICL_CPU_DOUBLE

@@ -4,7 +4,7 @@
  * serves.
  *
  * The floors above it: queue.h, program.h and pool.h, which do not need each other's types; launch.h, by which
- * ops launch kernels; small.h, clblast.h and ops.h. Each of them has a state of its own, to which icl_opencl points;
+ * ops launch kernels; small.h and ops.h. Each of them has a state of its own, to which icl_opencl points;
  * only open.c knows all of them.
  */
 #ifndef ICLAB_BACKEND_OPENCL_DEVICE_H
@@ -111,7 +111,7 @@ typedef struct icl_opencl {
     struct icl_pool *pool;             /* pool.h */
     struct icl_launcher *launcher;     /* launch.h */
     struct icl_small *small;           /* small.h */
-    struct icl_clblast *clblast;       /* clblast.h */
+    struct icl_clblast *clblast;       /* ops.h */
     struct icl_linear *linear;         /* linear_transformer/linear_transformer.h */
 } icl_opencl;
 

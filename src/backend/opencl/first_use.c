@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "backend/opencl/clblast.h"
 #include "backend/opencl/launch.h"
+#include "backend/opencl/ops.h"
 #include "backend/opencl/queue.h"
 
 /* Refuses a device that computes wrongly, unless the user accepts failed devices. */

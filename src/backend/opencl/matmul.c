@@ -1,5 +1,4 @@
 /* Matrix products: by our own kernels, cl/matmul.cl, through CLBlast, and the choice between them. */
-#include "backend/opencl/clblast.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/queue.h"

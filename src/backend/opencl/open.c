@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/clblast.h"
 #include "backend/opencl/device.h"
 #include "backend/opencl/launch.h"
 #include "backend/opencl/linear_transformer/linear_transformer.h"

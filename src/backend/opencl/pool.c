@@ -118,11 +118,6 @@ done:
     return status;
 }
 
-void icl_pool_keep(icl_opencl *opencl, icl_block *block) {
-    block->is_kept = true;
-    opencl->backend->statistics.bytes_live -= block->bytes;
-}
-
 void icl_pool_give(icl_opencl *opencl, icl_block *block) {
     size_t class_bytes;
     if (!block)

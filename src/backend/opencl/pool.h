@@ -10,7 +10,7 @@
 typedef struct icl_block {
     cl_mem memory;
     size_t bytes; /* of its class */
-    bool is_kept; /* by icl_pool_keep */
+    bool is_kept; /* it holds no tensor and does not count as live */
     struct icl_block *next;
 } icl_block;
 
@@ -27,8 +27,6 @@ static inline cl_mem icl_memory_of(const icl_tensor *tensor) {
 
 /* Takes a block of at least `bytes` > 0 from the pool or the device, within the memory limit. */
 icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **block, icl_error *error);
-/* Notes that a block holds no tensor: it does not count as live until it is given back. */
-void icl_pool_keep(icl_opencl *opencl, icl_block *block);
 /* Gives a block back (NULL is allowed). Queued work may still use it: whoever takes it next queues later. */
 void icl_pool_give(icl_opencl *opencl, icl_block *block);
 /* Releases every free block to the driver. */

@@ -1,14 +1,54 @@
-/*
- * A table as text: the cells of the columns that are used, row by row, before they are interpreted.
- */
+/* Records of separated text, and a table as text. */
 #ifndef ICLAB_CORE_TABLE_SHEET_H
 #define ICLAB_CORE_TABLE_SHEET_H
 
-#include "core/csv_reader.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "iclab/table.h"
 #include "iclab/text.h"
 
+/* ---- Records of CSV ---- */
+
+/*
+ * Reads records of separated text (RFC 4180, with any separator), one at a time, so that a file of any size takes no
+ * more memory than its longest record.
+ *
+ * A field may be quoted, with "" for a quote in it, and then holds separators and line ends. Lines end with LF, CRLF or
+ * CR. The reader skips a UTF-8 byte order mark, blank lines and blanks around a field. It refuses everything else and
+ * names the line; also what no table of numbers has: NUL bytes, UTF-16, and more bytes, fields or lines than the limits
+ * below.
+ */
+
+/* Limits: bytes of a record, fields of a record, and lines of a file. */
+#define ICL_CSV_MAX_RECORD  ((size_t)1 << 20)
+#define ICL_CSV_MAX_COLUMNS ((size_t)10000)
+#define ICL_CSV_MAX_LINES   ((size_t)20000000)
+
+typedef struct icl_csv_reader icl_csv_reader;
+
+/* One record. Fields are NUL-terminated and without their quotes; they live until the next record is read. */
+typedef struct icl_csv_record {
+    size_t line; /* the number of its first line, from 1 */
+    size_t count;
+    const char *const *fields;
+} icl_csv_record;
+
+/* Opens a source. ICL_ERROR_INPUT if there is no such file, ICL_ERROR_IO if it cannot be opened. */
+icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **reader, icl_error *error);
+
+/* Reads the next record that is not blank; *found = false at the end. ICL_ERROR_INPUT names file and line. */
+icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error);
+
+/* NULL is allowed. */
+void icl_csv_reader_close(icl_csv_reader **reader);
+
+/* ---- Tables ---- */
+
+/* A table as text is the cells of the columns that are used, row by row, before they are interpreted. */
+
 /* The capacities for a cell in a message and for a column's name, in bytes. */
-enum { ICL_CELL_CAPACITY = 48, ICL_NAME_CAPACITY = 128 };
+enum { ICL_CELL_CAPACITY = 48, ICL_COLUMN_CAPACITY = 128 };
 
 /* The most bytes of text in the columns used. */
 #define ICL_SHEET_MAX_BYTES ((size_t)1 << 31)
@@ -78,7 +118,7 @@ icl_status icl_sheet_read(const icl_table_params *params, icl_sheet *sheet, icl_
 void icl_sheet_release(icl_sheet *sheet);
 
 /* Writes "column 3 (wt)", or "column 3" without a name, to `text`, and returns it. */
-#define ICL_LABEL_CAPACITY (ICL_NAME_CAPACITY + 32)
+#define ICL_LABEL_CAPACITY (ICL_COLUMN_CAPACITY + 32)
 const char *icl_column_label(const icl_sheet *sheet, size_t position, char text[ICL_LABEL_CAPACITY]);
 
 /* Writes the separator's name to `name`, and returns it: "comma", "semicolon", …; or the character itself in single

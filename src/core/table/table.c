@@ -19,16 +19,16 @@ static const char *next_cell(const char *cell) {
 
 /* Writes how an option can name the column to `text`, and returns it: by its name if that needs no quoting, else by its
  * number. */
-static const char *column_option(const icl_sheet *sheet, size_t position, char text[ICL_NAME_CAPACITY]) {
+static const char *column_option(const icl_sheet *sheet, size_t position, char text[ICL_COLUMN_CAPACITY]) {
     const char *name = sheet->names[position];
     bool is_plain = sheet->has_header && sheet->header[position][0] != '\0';
 
     for (const char *at = name; *at != '\0'; at++)
         is_plain = is_plain && (isalnum((unsigned char)*at) || *at == '_' || (*at == '.' && at > name));
     if (is_plain)
-        snprintf(text, ICL_NAME_CAPACITY, "%s", name);
+        snprintf(text, ICL_COLUMN_CAPACITY, "%s", name);
     else
-        snprintf(text, ICL_NAME_CAPACITY, "%zu", position + 1);
+        snprintf(text, ICL_COLUMN_CAPACITY, "%zu", position + 1);
     return text;
 }
 
@@ -272,7 +272,7 @@ static icl_status refuse_grouped(const icl_sheet *sheet, const icl_sheet_column 
 static icl_status refuse_both(const icl_sheet *sheet, const icl_sheet_column *point, const icl_sheet_column *comma,
                               icl_error *error) {
     const icl_sheet_column *odd = comma->is_target ? point : comma;
-    char label[ICL_LABEL_CAPACITY], option[ICL_NAME_CAPACITY];
+    char label[ICL_LABEL_CAPACITY], option[ICL_COLUMN_CAPACITY];
 
     return icl_fail(error, ICL_ERROR_INPUT,
                     "%s:%zu: %s: a decimal comma, where line %zu has a decimal point in column %zu: expected one of "
@@ -371,7 +371,7 @@ static bool is_identifiers_name(const char *name) {
                                         "rownames", "key", "no.",   "nr",  "nr.",    "uuid",  "guid",
                                         "number",   "no",  "#",     "i",   "sample", "case",  "record"};
     const size_t length = strlen(name);
-    char lower[ICL_NAME_CAPACITY];
+    char lower[ICL_COLUMN_CAPACITY];
 
     for (size_t i = 0; i <= length; i++)
         lower[i] = (char)tolower((unsigned char)name[i]);
@@ -407,7 +407,7 @@ static icl_status leave_out(const icl_sheet *sheet, icl_sheet_column *column, st
 }
 
 static icl_status refuse_text(const icl_sheet *sheet, const icl_sheet_column *column, icl_error *error) {
-    char label[ICL_LABEL_CAPACITY], printable[ICL_CELL_CAPACITY], option[ICL_NAME_CAPACITY];
+    char label[ICL_LABEL_CAPACITY], printable[ICL_CELL_CAPACITY], option[ICL_COLUMN_CAPACITY];
     const icl_sheet_cell *cell = &column->first_text;
 
     icl_column_label(sheet, column->position, label);
@@ -522,7 +522,7 @@ static icl_status add_column(const icl_sheet *sheet, const icl_sheet_column *col
                              icl_error *error) {
     const char *name = sheet->names[column->position];
     const size_t at = table->columns++;
-    char category[2 * ICL_NAME_CAPACITY + 32], printable[ICL_NAME_CAPACITY];
+    char category[2 * ICL_COLUMN_CAPACITY + 32], printable[ICL_COLUMN_CAPACITY];
 
     table->numbers[at] = column->position + 1;
     ICL_CHECK(icl_duplicate(name, &table->sources[at], error));
@@ -584,7 +584,7 @@ static icl_status refuse_missing(const place *at, const char *what, const char *
 
 static icl_status refuse_number(const place *at, const char *what, const char *cell, const char *expected,
                                 icl_error *error) {
-    char option[ICL_NAME_CAPACITY], helps[ICL_NAME_CAPACITY + 64];
+    char option[ICL_COLUMN_CAPACITY], helps[ICL_COLUMN_CAPACITY + 64];
 
     column_option(at->sheet, at->column->position, option);
     if (at->column->is_target)

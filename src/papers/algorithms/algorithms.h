@@ -91,12 +91,6 @@ enum {
     ICL_MOST_ALGORITHMS = 16
 };
 
-/* Predicts for x_0 ... x_n of `sequences` sequences of the run's seed with a trainer's model, the targets, the mean
- * label of the three nearest inputs, and the algorithms; the study owns the values of *predicted. The task must have
- * separate tokens for inputs and labels. */
-icl_status icl_algorithms_predict(const icl_study *study, icl_trainer *trainer, icl_algorithms *algorithms,
-                                  size_t sequences, icl_predicted *predicted, icl_error *error);
-
 /* The weights that a predictor implies, as means over prompts; squares are over d. */
 typedef struct icl_implied_at {
     icl_number distances[ICL_MOST_ALGORITHMS]; /* |w - w_A|^2, in the order of the algorithms' rows */
@@ -110,10 +104,5 @@ typedef struct icl_weights_at {
     icl_implied_at model, neighbours;
     icl_number between;
 } icl_weights_at;
-
-/* Measures these for k = 1 ... n, into weights [n + 1], from `probes` queries x ~ N(0, I) after the pairs of each of
- * `prompts` prompts. ICL_ERROR_INPUT for fewer than 4 d queries, or more than a chunk of sequences. */
-icl_status icl_algorithms_probe(const icl_study *study, icl_trainer *trainer, icl_algorithms *algorithms,
-                                size_t prompts, size_t probes, icl_weights_at *weights, icl_error *error);
 
 #endif

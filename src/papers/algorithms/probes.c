@@ -6,7 +6,7 @@
  *     the moments X^T y    and    the weights of least squares, (X^T X)^-1 X^T y = w
  *
  * from what stands at the last label, where the paper's probes look first, beside its mean over all labels, where they
- * look once n > d. A probe is an affine map (probe/affine.h), or one of these numbers and of fixed random ReLUs of
+ * look once n > d. A probe is an affine map (probe/linearity.h), or one of these numbers and of fixed random ReLUs of
  * them, where the paper trains a network of two layers. Scores are shares of variance 1 - E |t - t^|^2 / E |t|^2 of
  * targets with mean 0, on prompts that were not fitted. For these prompts there are exact values:
  *
@@ -24,7 +24,7 @@
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
-#include "probe/affine.h"
+#include "probe/linearity.h"
 
 /* The stream of the probes' random numbers. Tasks have other streams (task/streams.h). */
 #define HIDDEN_STREAM 0x72656c75u

@@ -3,8 +3,8 @@
  * Secretly Linear" (arXiv 2405.12250), whose abstract says that "removing or linearly approximating some of the most
  * linear blocks" hardly changes the loss.
  *
- * The map of a block is the affine map of least squares (probe/affine.h) from the residual stream before it to the one
- * behind it, over all tokens of some sequences; losses are those of other sequences. A block costs
+ * The map of a block is the affine map of least squares (probe/linearity.h) from the residual stream before it to the
+ * one behind it, over all tokens of some sequences; losses are those of other sequences. A block costs
  *
  *     (loss with its map - loss) / (loss of the prediction 0 - loss),
  *
@@ -20,7 +20,6 @@
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
-#include "probe/affine.h"
 #include "probe/linearity.h"
 
 /* Sequences that run at a time for losses. */

@@ -85,9 +85,4 @@ typedef struct icl_layer_run {
     uint64_t number;      /* runs of different numbers share none of them */
 } icl_layer_run;
 
-/* Gives the errors of least squares, and those of the layer trained on the same sequences; without training, the first
- * ones twice. */
-icl_status icl_run_layer(const icl_layer_run *run, const icl_pretraining_size *size, icl_layer_errors errors[2],
-                         icl_error *error);
-
 #endif

@@ -16,8 +16,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/threads.h"
 #include "iclab/random.h"
-#include "numeric/parallel.h"
 #include "numeric/statistics.h"
 #include "papers/induction/induction.h"
 #include "papers/papers.h"

@@ -18,7 +18,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"

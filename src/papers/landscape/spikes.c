@@ -27,7 +27,6 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "numeric/eigen.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"

@@ -26,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/named_matrix.h"
-#include "numeric/singular.h"
+#include "model/model.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/activations.h"

@@ -17,8 +17,7 @@
 
 #include "iclab/random.h"
 #include "iclab/tape.h"
-#include "numeric/newton_inverse.h"
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 #include "papers/papers.h"
 
 enum { D = 10, SIZE = D * D, BLOCKS = 4, WIDTH = BLOCKS * D, STEPS = 16, DEPTHS = 3 };

@@ -17,8 +17,7 @@
 #include <string.h>
 
 #include "iclab/random.h"
-#include "numeric/newton_inverse.h"
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/newton/logistic.h"
 #include "papers/papers.h"

@@ -5,7 +5,7 @@
 
 #include "core/allocate.h"
 #include "iclab/baseline.h"
-#include "model/named_matrix.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "run/evaluation.h"

@@ -16,7 +16,7 @@
 #include <math.h>
 
 #include "iclab/descent_optimum.h"
-#include "model/named_matrix.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "iclab/descent_optimum.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/curvature.h"

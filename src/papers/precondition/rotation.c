@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "iclab/random.h"
-#include "model/named_matrix.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"

@@ -19,8 +19,7 @@
 #include <string.h>
 
 #include "iclab/random.h"
-#include "numeric/eigen.h"
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/curvature.h"

@@ -16,7 +16,7 @@
 #include "iclab/ops_recurrence.h"
 #include "iclab/random.h"
 #include "iclab/tape.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/recall/memory.h"

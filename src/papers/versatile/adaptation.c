@@ -9,7 +9,7 @@
  */
 #include <math.h>
 
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"

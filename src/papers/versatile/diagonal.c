@@ -15,8 +15,7 @@
  */
 #include <math.h>
 
-#include "numeric/eigen.h"
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/linear_layers.h"

@@ -9,9 +9,8 @@
  */
 #include <math.h>
 
-#include "model/named_matrix.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
-#include "numeric/singular.h"
 #include "papers/papers.h"
 #include "probe/window.h"
 #include "task/functions.h"

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "numeric/singular.h"
+#include "numeric/matrix.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
 #include "probe/window.h"

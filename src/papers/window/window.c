@@ -14,7 +14,7 @@
  * every window meets every task; cells are chosen by the classes of the tests.
  *
  * Functions of k of d directions (section 4 and figure 10): softmax attention learns which they are, M near w B B^T,
- * and linear attention does not. The alignment rho(M, B) (numeric/singular.h) and the test error while training, for
+ * and linear attention does not. The alignment rho(M, B) (numeric/matrix.h) and the test error while training, for
  * affine, quadratic and cosine functions, each with both kinds of attention from the same random M. Linear attention is
  * blind to even functions: E[y x] = 0. On affine ones it takes a step of gradient descent, whose M keeps to the
  * subspace as well; but it cannot learn the offset, so that the error distinguishes the two.
@@ -22,9 +22,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/named_matrix.h"
+#include "model/model.h"
 #include "numeric/matrix.h"
-#include "numeric/singular.h"
 #include "papers/papers.h"
 #include "probe/window.h"
 #include "task/functions.h"

@@ -1,4 +1,4 @@
-#include "run/sweep/axis.h"
+#include "run/sweep/grid.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/csv_reader.h"
 #include "core/print.h"
 #include "core/recipe_store.h"
+#include "core/table/sheet.h"
 #include "iclab/number.h"
 
 /* ---- Lists of values ---- */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/lock.h"
+#include "core/file.h"
 #include "iclab/backend.h"
 #include "iclab/session.h"
 #include "iclab/status.h"

@@ -60,9 +60,6 @@ static inline bool icl_labels_are_classes(const icl_label_law *law) {
 double icl_label_draw(const icl_label_law *law, double value, double sigma, double normal, icl_random_key key,
                       uint64_t number);
 
-/* Returns P(y = 1) for classes. */
-double icl_label_chance(const icl_label_law *law, double value);
-
 /* Returns the log probability of a label, for values its log density, up to a number that is the same for all labels,
  * values and sigma > 0. */
 double icl_label_density(const icl_label_law *law, double label, double value, double sigma);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/recipe_keys.h"
-#include "numeric/eigen.h"
+#include "numeric/matrix.h"
 #include "task/function_classes/predictors.h"
 
 /* ---- Least squares, ridge and lasso ---- */

@@ -21,7 +21,7 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
-#include "numeric/parallel.h"
+#include "core/threads.h"
 #include "task/quantiles.h"
 #include "task/streams.h"
 #include "task/tables/tables.h"

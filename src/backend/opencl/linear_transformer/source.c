@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/linear_transformer/source.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
 
 /* ---- Operands of steps ---- */
 

@@ -1,9 +1,15 @@
-/* Memory that is zeroed and aligned, and arrays that grow. */
+/* What a program gets from its host: memory that is zeroed and aligned, arrays that grow, facts about the build, and
+ * time. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "config.h"
 #include "core/allocate.h"
+#include "iclab/version.h"
+
+/* ---- Memory ---- */
 
 /* One cache line, and the widest vector of any instruction set that the host backends use. */
 #define ALIGNMENT 64
@@ -60,4 +66,24 @@ icl_status icl_grow(void *pointer_to_pointer, size_t count, size_t *capacity, si
     memcpy(pointer_to_pointer, &new, sizeof new);
     *capacity = larger;
     return ICL_OK;
+}
+
+/* ---- The build, and time ---- */
+
+const char *icl_version(void) {
+    return ICL_VERSION;
+}
+
+icl_build icl_build_facts(void) {
+    return (icl_build){.commit = ICL_COMMIT,
+                       .commit_date = ICL_COMMIT_DATE,
+                       .compiler = ICL_COMPILER,
+                       .libraries = ICL_LIBRARIES,
+                       .recipe_folder = ICL_RECIPE_DIR};
+}
+
+double icl_clock_seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }

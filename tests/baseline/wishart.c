@@ -1,6 +1,6 @@
 /* Tests moments and quadrature of the Wishart distribution against closed forms and a symmetry that the computation
  * does not have: E tr (X^T X)^k = E tr (X X^T)^k. */
-#include "numeric/wishart.h"
+#include "baseline/estimator.h"
 
 #include <math.h>
 
