@@ -210,15 +210,12 @@ static void test_workers(tap_run *tap, icl_backend *backend, scratch_folder *scr
 /* ---- The trainings behind missed findings ---- */
 
 static void hear_training(void *user, const icl_reproduction *reproduction, const icl_training_row *training) {
-    char line[128];
-
     (void)reproduction;
     const bool has_losses = training->first > 0 && training->last > 0 && isfinite(training->first);
-    snprintf(line, sizeof line, "%s:%" PRIu32 ":%s ", training->what, training->seed,
-             training->has_diverged ? "diverged"
-             : has_losses           ? "losses"
-                                    : "none");
-    (void)icl_text_print(user, NULL, "%s", line);
+    (void)icl_text_print(user, NULL, "%s:%" PRIu32 ":%s ", training->what, training->seed,
+                         training->has_diverged ? "diverged"
+                         : has_losses           ? "losses"
+                                                : "none");
 }
 
 static void miss(icl_study *study) {

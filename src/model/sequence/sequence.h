@@ -227,8 +227,8 @@ struct icl_sequence_pass {
     const icl_sequence_watch *watch; /* NULL: nobody watches */
 };
 
-/* Runs a model under a watch, on an empty tape with parameters [N] that are constants, or whose gradients go to gradient
- * [N] if it has a buffer. ICL_ERROR_INPUT for models of another family. */
+/* Runs a model under a watch, on an empty tape with parameters [N] that are constants, or whose gradients go to
+ * gradient [N] if it has a buffer. ICL_ERROR_INPUT for models of another family. */
 icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
                                   icl_tensor inputs, const icl_sequence_watch *watch, icl_error *error);
 

@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
          .of_other = {{"mixer.gate_rate", nothing}, {"mixer.feedback", one}, {"mixer.correction", 0}}},
         {"mixer=delta", "mixer=titans", .of_other = {{"mixer.gate", 0}, {"mixer.gate_bias", one}}},
         {"mixer=softmax", "mixer=softmax window=1000"}, /* longer than the sequence */
-        {"mixer=softmax", "mixer=labelled"}, /* inputs are never 0: every row has a label */
+        {"mixer=softmax", "mixer=labelled"},            /* inputs are never 0: every row has a label */
         {"mixer=softmax", "mixer=fox", .of_other = {{"mixer.gate", 0}, {"mixer.gate_bias", one}}},
         {"mixer=softmax", "mixer=softmax sinks=true", .of_other = {{"mixer.sink", nothing}}},
         {"mixer=linear", "mixer=mamba2", .of_other = {{"mixer.gate_rate", nothing}}, .exact = true},
