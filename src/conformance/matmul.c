@@ -112,6 +112,7 @@ static void cases(icl_case_list *list) {
         {19, 21, 11, 11, 19, 0},   {19, 11, 20, 11, 19, 19}, {19, 21, 11, 1, 19, 19},  {5, 7, 9, 6, 0, 5},
         {5, 1, 1, 1, 5, 5},        {4, 33, 40, 17, 1, 4},    {0, 128, 128, 128, 0, 0}, {3, 17, 16, 16, 3, 1},
         {22, 65, 18, 130, 22, 22}, {0, 3, 5, 67, 0, 0},      {0, 3, 5, 1100, 0, 0},    {0, 2, 7, 1100, 0, 0},
+        {19, 1, 40, 24, 19, 0},
     };
     static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_CANCELLING, ICL_VALUES_LARGE, ICL_VALUES_SMALL};
     const size_t count = sizeof shapes / sizeof *shapes;

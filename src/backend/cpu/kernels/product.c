@@ -367,10 +367,10 @@ ALWAYS_INLINE void add_terms(const size_t count, const real *a, size_t a_k, cons
     }
 }
 
-/* Computes few rows in as many columns as whole vectors have, and reads the rows of b where they lie, from their first
+/* Computes few rows in as many columns as whole tiles have, and reads the rows of b where they lie, from their first
  * element to their last. Returns the number of columns. The sums stand in the panel of a. */
 static size_t compute_few_rows(const HOST(product) * p, const panels *use) {
-    const size_t columns = use->columns / LANE_COUNT * LANE_COUNT;
+    const size_t columns = use->columns / TILE_COLUMNS * TILE_COLUMNS;
     const bool last = use->term + use->terms == p->k;
     const real *b = p->b + use->term * p->b_k + use->column;
     _Static_assert(PANEL_A >= BLOCK_COLUMNS, "the sums of a row fit into the panel");
