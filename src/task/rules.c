@@ -3,7 +3,7 @@
  * word whose output is asked for. Recombination of operations on symbols as a source of in-context learning: Hahn and
  * Goyal 2023 (arXiv 2303.07971); lists that are turned, repeated and mirrored: Swaminathan et al. 2023 (2307.01201).
  *
- *     A = task.letters letters 0 … A - 1, the blank A, the arrow A + 1;  L = task.word letters of a word, all different
+ *     A = task.alphabet letters 0 … A - 1, the blank A, the arrow A + 1;  L = task.word letters of a word, all different
  *     an example: L letters, the arrow, 2 L output symbols;  task.shots of them, then the one that is asked for
  *
  * A rule is a composition of an order, a form and a map of letters. An order puts the letters of the word in other
@@ -61,7 +61,7 @@ typedef enum compositions {
 
 /* The state of a task. */
 typedef struct rules {
-    size_t letters, word, shots; /* A, L, K */
+    size_t alphabet, word, shots; /* A, L, K */
     mapping mapping;
     size_t held_out; /* H; 0: nothing is held out */
     compositions compositions;
@@ -87,7 +87,7 @@ static const icl_choice shown[] = {{"trained", COMPOSITIONS_TRAINED},
                                    {0}};
 
 static const icl_recipe_key own_rows[] = {
-    {KEY(letters), "8", LEAST_WORD, MOST_LETTERS, .help = "letters of the alphabet"},
+    {KEY(alphabet), "8", LEAST_WORD, MOST_LETTERS, .help = "letters of the alphabet"},
     {KEY(word), "3", LEAST_WORD, MOST_WORD, .help = "letters of a word, all different"},
     {KEY(shots), "5", 1, ICL_MAX_EXTENT, .help = "words that are shown with their outputs before one is asked for"},
     {KEY(mapping), "none", .choices = mappings,
@@ -162,7 +162,7 @@ static void list_compositions(rules *state) {
 
 static icl_status draw_pool(const icl_law_pool *pool, rules *state, icl_error *error) {
     const icl_random_key key = {.seed = (uint32_t)pool->pool_seed, .stream = ICL_RULES_POOL_STREAM};
-    const size_t A = state->letters;
+    const size_t A = state->alphabet;
     icl_lots lots = {0};
     icl_status status = ICL_OK;
 
@@ -181,11 +181,11 @@ static icl_status read_state(const icl_recipe *recipe, rules *state, icl_error *
     const icl_law_pool pool = icl_law_pool_read(recipe);
 
     icl_recipe_read(recipe, &own_keys, state);
-    if (state->word > state->letters)
+    if (state->word > state->alphabet)
         return icl_recipe_reject(recipe, NAME(word), error,
                                  "at most the %zu letters of the alphabet: all of a word "
                                  "are different",
-                                 state->letters);
+                                 state->alphabet);
     if (state->held_out == 1)
         return icl_recipe_reject(recipe, NAME(held_out), error, "0, or at least 2: with 1 nothing would be trained");
     if (state->held_out == 0 && state->compositions == COMPOSITIONS_HELD_OUT)
@@ -216,8 +216,8 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
                                  "most",
                                  (size_t)ICL_MAX_EXTENT / period_of(state) - 1, (double)ICL_MAX_EXTENT);
     task->shape = (icl_task_shape){.positions = positions,
-                                   .symbols = state->letters + 2,
-                                   .outputs = state->letters + 1,
+                                   .symbols = state->alphabet + 2,
+                                   .outputs = state->alphabet + 1,
                                    .first_scored = state->word,
                                    .scored = positions - state->word,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
@@ -242,7 +242,7 @@ typedef struct workspace {
 
 /* Draws the rule of the sequence that owns the words from `first` on. Returns the composition; the map goes into w. */
 static size_t draw_rule(const rules *state, icl_random_key key, uint64_t first, workspace *w) {
-    const size_t A = state->letters;
+    const size_t A = state->alphabet;
 
     if (state->mapping == MAPPING_NONE)
         for (size_t a = 0; a < A; a++)
@@ -258,7 +258,7 @@ static size_t draw_rule(const rules *state, icl_random_key key, uint64_t first, 
 static void sample_sequence(const icl_task *task, icl_random_key key, bool evaluation, size_t number,
                             const icl_batch_values *to, workspace *w) {
     const rules *state = task->state;
-    const size_t A = state->letters, L = state->word, period = period_of(state), scored = task->shape.scored;
+    const size_t A = state->alphabet, L = state->word, period = period_of(state), scored = task->shape.scored;
     const uint64_t first = (uint64_t)number * (2 + A + (state->shots + 1) * L);
     const size_t composition = draw_rule(state, key, first, w), asked = evaluation ? 1 : state->shots + 1;
     float *inputs = to->inputs + number * task->shape.positions;
@@ -288,7 +288,7 @@ static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uin
     workspace w = {.lots = {0}};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_lots_create(state->letters, state->letters, &w.lots, error));
+    ICL_TRY(icl_lots_create(state->alphabet, state->alphabet, &w.lots, error));
     for (size_t i = 0; i < values->size; i++)
         sample_sequence(task, key, purpose == ICL_FOR_EVALUATION, i, values, &w);
 done:
@@ -338,7 +338,7 @@ static void answer_as_nearest(const icl_task *task, const void *settings, size_t
         for (size_t j = 0; j < 2 * state->word; j++) {
             const float *nearest = example_at(state, inputs, k > 0 ? find_nearest(state, inputs, k) : 0);
             double *logits = logits_at(task, outputs, k, j);
-            for (size_t a = 0; a <= state->letters; a++)
+            for (size_t a = 0; a <= state->alphabet; a++)
                 logits[a] = k > 0 && (float)a == nearest[state->word + 1 + j] ? 1 : 0;
         }
 }
@@ -381,11 +381,11 @@ static belief belief_of(const rules *state, const prior *possible) {
 }
 
 static size_t belief_size(const belief *all) {
-    return COMPOSITIONS * (all->maps + 2 * all->state->letters);
+    return COMPOSITIONS * (all->maps + 2 * all->state->alphabet);
 }
 
 static void begin_belief(belief *all, double *work) {
-    const size_t A = all->state->letters;
+    const size_t A = all->state->alphabet;
 
     all->weights = work;
     all->images = work + COMPOSITIONS * all->maps;
@@ -399,19 +399,19 @@ static void begin_belief(belief *all, double *work) {
 /* Returns what composition c and map m show for a letter, or for the blank. */
 static size_t image_of(const belief *all, size_t m, size_t letter) {
     const rules *state = all->state;
-    return letter == state->letters || state->mapping == MAPPING_NONE ? letter
-                                                                      : state->images[m * state->letters + letter];
+    return letter == state->alphabet || state->mapping == MAPPING_NONE ? letter
+                                                                      : state->images[m * state->alphabet + letter];
 }
 
 /* Returns the letter of the word that slot j of composition c shows, or the blank. */
 static size_t source_of(const rules *state, const float *word, size_t c, size_t j) {
     const size_t place = state->places[c][j];
-    return place == BLANK ? state->letters : (size_t)word[place];
+    return place == BLANK ? state->alphabet : (size_t)word[place];
 }
 
 /* Adds the weight of composition c to the symbols that its permutations show for a letter. */
 static void add_any_map(const belief *all, size_t c, size_t letter, double *weights) {
-    const size_t A = all->state->letters;
+    const size_t A = all->state->alphabet;
     const double *sources = all->sources + c * A, known = letter == A ? (double)A : all->images[c * A + letter];
     size_t left = 0;
 
@@ -427,7 +427,7 @@ static void add_any_map(const belief *all, size_t c, size_t letter, double *weig
 
 /* Fills the logits [A + 1] of output symbol j of a word. */
 static void predict_symbol(const belief *all, const float *word, size_t j, double *logits) {
-    const size_t A = all->state->letters;
+    const size_t A = all->state->alphabet;
     double total = 0;
 
     memset(logits, 0, (A + 1) * sizeof *logits);
@@ -445,7 +445,7 @@ static void predict_symbol(const belief *all, const float *word, size_t j, doubl
 
 /* Takes from composition c the permutations that do not show this symbol for the letter. */
 static void observe_any_map(const belief *all, size_t c, size_t letter, size_t symbol) {
-    const size_t A = all->state->letters;
+    const size_t A = all->state->alphabet;
     double *images = all->images + c * A, *sources = all->sources + c * A;
 
     if (letter == A || symbol == A || images[letter] >= 0 || sources[symbol] >= 0) {

@@ -104,7 +104,7 @@ const effect effects[] = {
     {"task.states", MARKOV, {"0", "2"}, "DVTES"},
     {"task.pool", MARKOV, {"0", "4"}, "DVTES"},
     {"task.chain", MARKOV, {"", "@chain.txt"}, "DVTES"},
-    {"task.letters", RULES, {"8", "7"}, "DVMTES"},
+    {"task.alphabet", RULES, {"8", "7"}, "DVMTES"},
     {"task.word", RULES, {"3", "4"}, "DVTES"},
     {"task.shots", RULES, {"2", "3"}, "DVTES"},
     {"task.mapping", RULES, {"none", "letters"}, "DVTES"},

@@ -212,7 +212,7 @@ static size_t list_drawn(task_test *test, const char *overrides, unsigned char f
     drawn all = {0};
     size_t used = 0;
 
-    draw(&all, test->device, 8000, "task.family=rules task.letters=4 task.word=4 task.shots=8 task.mapping=letters %s",
+    draw(&all, test->device, 8000, "task.family=rules task.alphabet=4 task.word=4 task.shots=8 task.mapping=letters %s",
          overrides);
     memset(counts, 0, MAPS * sizeof *counts);
     for (size_t i = 0; i < all.count; i++) {
@@ -380,10 +380,10 @@ static void check_posteriors(task_test *test, const rule_law *law, size_t held_o
 }
 
 static void check_references(task_test *test) {
-#define FOUR "task.family=rules task.letters=4 task.word=4 task.shots=2 "
+#define FOUR "task.family=rules task.alphabet=4 task.word=4 task.shots=2 "
     static const char *const names[] = {"uniform", "nearest", "bayes", "any-rule"};
     static const rule_law
-        kept = {.overrides = "task.family=rules task.letters=5 task.word=4 task.shots=2", .A = 5, .L = 4, .K = 2},
+        kept = {.overrides = "task.family=rules task.alphabet=5 task.word=4 task.shots=2", .A = 5, .L = 4, .K = 2},
         held = {.overrides = FOUR "task.compositions=held-out task.held_out=2", .A = 4, .L = 4, .K = 2},
         fresh = {.overrides = FOUR "task.word=3 task.mapping=letters", .A = 4, .L = 3, .K = 2, .mapped = true},
         pooled = {.overrides = FOUR "task.mapping=letters task.pool=3 task.pool_seed=2 task.compositions=all",
@@ -422,11 +422,11 @@ static void check_references(task_test *test) {
 static void check_all(task_test *test) {
     rule_law laws[] = {
         {.overrides = "task.family=rules", .A = 8, .L = 3, .K = 5},
-        {.overrides = "task.family=rules task.held_out=0 task.letters=5 task.word=5 task.shots=1",
+        {.overrides = "task.family=rules task.held_out=0 task.alphabet=5 task.word=5 task.shots=1",
          .A = 5,
          .L = 5,
          .K = 1},
-        {.overrides = "task.family=rules task.mapping=letters task.letters=6", .A = 6, .L = 3, .K = 5, .mapped = true},
+        {.overrides = "task.family=rules task.mapping=letters task.alphabet=6", .A = 6, .L = 3, .K = 5, .mapped = true},
         {.overrides = "task.family=rules task.compositions=held-out", .A = 8, .L = 3, .K = 5, .evaluation = true},
         {.overrides = "task.family=rules task.compositions=all task.held_out=2 task.mapping=letters task.pool=2",
          .A = 8,

@@ -59,8 +59,6 @@ refuse 2 'eval.predictors = ols: expected all or some of zero,mean,nearest,kerne
     'functions have reference predictors of their own' \
     window --set eval.predictors=ols
 refuse 2 'model.layers = 2: expected 1' 'softmax attention has one layer' window --set model.layers=2
-refuse 2 'model.window = 22: expected at most the 21 positions of the task' \
-    'a window reaches back at most to the start' sequence --set model.window=22
 refuse 2 'train.sequence_clip = 0.01: expected 0: .*model.family = linear' 'no clipping by sequence there' \
     window --set train.sequence_clip=0.01
 refuse 2 'model.heads = 2: model.family = softmax does not read it: expected 1, its default, or model.family = linear' \

@@ -23,7 +23,7 @@ run train predict "${small[@]}" --steps 4 --quiet --out tables
 expect 0 "a model for tables"
 seq 300 >text.txt
 run train text-quick --set task.file=text.txt --set task.length=8 --set model.layers=1 --set model.width=12 \
-    --set eval.every=0 --steps 1 --set eval.sequences=4 --quiet --out text
+    --set model.mixer=softmax --set eval.every=0 --steps 1 --set eval.sequences=4 --quiet --out text
 expect 0 "a model of text"
 cp run/recipe.ini small.ini
 printf '[sweep]\nrecipe = small.ini\n[grid]\ntrain.seed = 1, 2\n' >grid.ini
