@@ -43,8 +43,9 @@ grep -q "iclab reproduce $study --scale ci" "$work/r/depth-adapts-ci/depth.gp"
 ok $? "the command that draws it again"
 
 reproduce --json
-! grep -q training "$work/err" && [[ $(grep -c '"reproduction":"depth-adapts"' "$work/out") -eq 2 ]]
-ok $? "the same command trains nothing again, and JSON has the finding and the sum"
+! grep -q training "$work/err" && [[ $(grep -c '"reproduction":"depth-adapts"' "$work/out") -eq 3 ]] &&
+    grep -q '"training":"layers-3","seed":1,"first_loss":' "$work/out"
+ok $? "the same command trains nothing again, and JSON has the finding, the training behind it and the sum"
 rm -r "$work/r"
 reproduce --workers 1
 same "$work/r/depth-adapts-ci/findings.csv" "$work/two.csv" "one worker finds the same"
