@@ -3,7 +3,7 @@
  * word whose output is asked for. Recombination of operations on symbols as a source of in-context learning: Hahn and
  * Goyal 2023 (arXiv 2303.07971); lists that are turned, repeated and mirrored: Swaminathan et al. 2023 (2307.01201).
  *
- *     A = task.alphabet letters 0 … A - 1, the blank A, the arrow A + 1;  L = task.word letters of a word, all different
+ *     A = task.alphabet letters 0 … A - 1, the blank A, the arrow A + 1;  L = task.word letters of a word, which differ
  *     an example: L letters, the arrow, 2 L output symbols;  task.shots of them, then the one that is asked for
  *
  * A rule is a composition of an order, a form and a map of letters. An order puts the letters of the word in other
@@ -400,7 +400,7 @@ static void begin_belief(belief *all, double *work) {
 static size_t image_of(const belief *all, size_t m, size_t letter) {
     const rules *state = all->state;
     return letter == state->alphabet || state->mapping == MAPPING_NONE ? letter
-                                                                      : state->images[m * state->alphabet + letter];
+                                                                       : state->images[m * state->alphabet + letter];
 }
 
 /* Returns the letter of the word that slot j of composition c shows, or the blank. */

@@ -268,8 +268,8 @@ static const row rows[] = {
     SETUP("task.family=state task.longest=4 model.layers=2 model.mixer=rwkv7,comba " SEQUENCE),
     SETUP("task.family=mad task.vocabulary=16 task.length=8 model.mixer=gated-delta "
           "model.feed_forward=swiglu " SEQUENCE),
-    SETUP(
-        "task.family=rules task.alphabet=4 task.shots=1 task.mapping=letters task.pool=2 eval.predictors=all " SEQUENCE),
+    SETUP("task.family=rules task.alphabet=4 task.shots=1 task.mapping=letters task.pool=2 "
+          "eval.predictors=all " SEQUENCE),
     SETUP("task.family=classification task.classes=8 task.label_count=2 task.examples=2 task.item_size=3 "
           "task.burstiness=1 eval.predictors=all model.mixer=mamba2 " SEQUENCE),
     SETUP("task.family=dynamical-system task.hidden=2 task.positions=4 model.mixer=linear " SEQUENCE),
