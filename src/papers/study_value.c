@@ -99,7 +99,7 @@ typedef enum function { LN = 0, EXACT, LEAST, LARGEST, ERRORS, FUNCTIONS } funct
 
 static const char *const function_names[FUNCTIONS] = {"ln", "exact", "least", "largest", "errors"};
 
-/* What rounding leaves of a number that is 0, for `errors`. */
+/* The size of a number that is 0 but for rounding, for `errors`. */
 #define ROUNDING 1e-6
 
 static function find_function(const char *name, size_t length) {

@@ -183,8 +183,7 @@ static icl_status read_state(const icl_recipe *recipe, rules *state, icl_error *
     icl_recipe_read(recipe, &own_keys, state);
     if (state->word > state->alphabet)
         return icl_recipe_reject(recipe, NAME(word), error,
-                                 "at most the %zu letters of the alphabet: all of a word "
-                                 "are different",
+                                 "at most the %zu letters of the alphabet: those of a word are all different",
                                  state->alphabet);
     if (state->held_out == 1)
         return icl_recipe_reject(recipe, NAME(held_out), error, "0, or at least 2: with 1 nothing would be trained");
@@ -212,8 +211,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     const size_t positions = (state->shots + 1) * period_of(state) - 1;
     if (positions > (size_t)ICL_MAX_EXTENT)
         return icl_recipe_reject(recipe, NAME(shots), error,
-                                 "at most %zu examples: a sequence has %.0f positions at "
-                                 "most",
+                                 "at most %zu examples: a sequence has %.0f positions at most",
                                  (size_t)ICL_MAX_EXTENT / period_of(state) - 1, (double)ICL_MAX_EXTENT);
     task->shape = (icl_task_shape){.positions = positions,
                                    .symbols = state->alphabet + 2,
@@ -298,12 +296,12 @@ done:
 
 /* ---- Reference predictors ---- */
 
-/* What a sequence has shown, and where: example k begins at inputs + k period. */
+/* Returns the tokens of example k. */
 static const float *example_at(const rules *state, const float *inputs, size_t k) {
     return inputs + k * period_of(state);
 }
 
-/* Calls what a predictor does for one output symbol, in order: `at` [A + 1] are the logits there. */
+/* Returns the logits [A + 1] of output symbol j of example k. */
 static double *logits_at(const icl_task *task, double *outputs, size_t k, size_t j) {
     const rules *state = task->state;
     return outputs + (k * period_of(state) + j) * task->shape.outputs;

@@ -259,8 +259,8 @@ const icl_reproduction icl_linearity_score =
     ICL_STUDY(.name = "linearity-score", .source = "arXiv 2405.12250",
               .about = "how linear the layers of transformers are, by layer and training",
               .claim = "What a layer of a transformer makes of the residual stream is nearly a linear map of it.",
-              .scope = "A met table means that the score is right on known maps and on noise; the scores of "
-                       "trained models, of which the claim speaks, are shown and not judged, because the paper's "
-                       "values were not at hand.",
+              .scope = "A met table means that the score is right on known maps and on noise, and that the penalty on "
+                       "turns makes what layers add less linear; the scores of trained models, of which the claim "
+                       "speaks, are shown and not judged, because the paper's values were not at hand.",
               .cost = {"4 s", "5 min", "4 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
               .conclude = conclude, ICL_CHECKS(checks));

@@ -140,8 +140,8 @@ static icl_status measure_patterns(const trained_cell *cells, icl_error *error) 
 enum { SEQUENCES = 512 };
 
 /* Measures how much of the attention of queries to pairs lies on those with the right label, with these parameters.
- * What a query pays to itself, which is of the pattern, too, but has no label, does not count: in the paper it sees
- * pairs alone. */
+ * The attention of a query to itself does not count: it is of the pattern, too, but has no label, and in the paper a
+ * query sees pairs alone. */
 static icl_status measure_share(const trained_cell *cells, const float *values, const icl_batch *batch,
                                 const bool *relevant, icl_number *share, icl_error *error) {
     icl_backend *backend = cells->study->run->params->backend;
