@@ -1,5 +1,5 @@
-/* What a program gets from its host: memory that is zeroed and aligned, arrays that grow, facts about the build, and
- * time. */
+/* This file asks the host for memory that is zeroed and aligned, for arrays that grow, for facts about the build, and
+ * for time. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
