@@ -103,8 +103,8 @@ def trained_text(work, name, text):
     """A run of two steps on a text of few letters, which lies in a file."""
     pathlib.Path(work, f"{name}.txt").write_bytes(text)
     return iclab.train("text-quick", device="cpu", out=f"{work}/{name}", steps=2, task__file=f"{work}/{name}.txt",
-                       task__length=16, layers=1, width=16, heads=2, batch=2, eval__sequences=4, warmup=1,
-                       predictors="ngram:1", evaluate=name == "utf8", every=0)
+                       task__length=16, layers=1, mixer="softmax", window=8, width=16, heads=2, batch=2,
+                       eval__sequences=4, warmup=1, predictors="ngram:1", evaluate=name == "utf8", every=0)
 
 
 def by_command(run, *options):
