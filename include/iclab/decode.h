@@ -35,7 +35,8 @@ ICL_API void icl_decoder_reset(icl_decoder *decoder);
 /* Returns the number of positions decoded since the last reset. */
 ICL_API size_t icl_decoder_position(const icl_decoder *decoder);
 
-/* Returns the bytes that the states of all sequences take on the device, including room for future keys and values. */
+/* Returns the bytes that the states of all sequences take on the device, including room for future keys and values; of
+ * a window, the bytes of the positions that the next step sees. */
 ICL_API size_t icl_decoder_state_bytes(const icl_decoder *decoder);
 
 ICL_C_END

@@ -117,9 +117,10 @@ ICL_API icl_variable icl_model_memory_recall(icl_model_memory *memory, icl_tape 
                                              size_t *part);
 ICL_API void icl_model_memory_keep(icl_model_memory *memory, icl_tape *tape, size_t part, icl_variable value);
 
-/* Returns another part, which grows: all values [B, H, position + T, w] since the first position, of which `value` [B,
- * H, T, w] holds the last ones. */
-ICL_API icl_variable icl_model_memory_append(icl_model_memory *memory, icl_tape *tape, icl_variable value);
+/* Returns another part, along time: `value`, whose `axis` counts the positions of this step, behind those of the steps
+ * before it, but for at most the last `before` of these (SIZE_MAX: all). */
+ICL_API icl_variable icl_model_memory_slide(icl_model_memory *memory, icl_tape *tape, int axis, size_t before,
+                                            icl_variable value);
 
 ICL_C_END
 

@@ -11,7 +11,10 @@
 /* A tensor that a step leaves for the next one. */
 typedef struct memory_part {
     icl_tensor stored;
-    bool is_stale; /* left by forgotten sequences: the next step sees zeros */
+    bool is_stale; /* left by forgotten sequences: the next step sees zeros, or nothing before it */
+    /* Of a part along time: its axis, how many positions it holds, and how many of them a later step sees. */
+    int axis;
+    size_t positions, before;
 } memory_part;
 
 struct icl_model_memory {
@@ -53,24 +56,22 @@ static void release(icl_model_memory *memory) {
     icl_free(&memory->parts);
 }
 
-/* Finds the next part, and creates its tensor of this shape if it has none. */
-static icl_status find_part(icl_model_memory *memory, int rank, const size_t *shape, memory_part **part,
-                            icl_error *error) {
+static icl_status next_part(icl_model_memory *memory, memory_part **part, icl_error *error) {
     if (memory->next == memory->count) {
         ICL_CHECK(icl_grow(&memory->parts, memory->count, &memory->capacity, sizeof *memory->parts, "state", error));
-        memory->parts[memory->count++] = (memory_part){.is_stale = true};
+        memory->parts[memory->count++] = (memory_part){.is_stale = true, .before = SIZE_MAX};
     }
     *part = &memory->parts[memory->next++];
-    if ((*part)->stored.buffer)
-        return ICL_OK;
-    return icl_tensor_create(memory->backend, rank, shape, &(*part)->stored, error);
+    return ICL_OK;
 }
 
 static icl_status recall(icl_model_memory *memory, int rank, const size_t *shape, icl_tensor *stored,
                          icl_error *error) {
     memory_part *part;
 
-    ICL_CHECK(find_part(memory, rank, shape, &part, error));
+    ICL_CHECK(next_part(memory, &part, error));
+    if (!part->stored.buffer)
+        ICL_CHECK(icl_tensor_create(memory->backend, rank, shape, &part->stored, error));
     if (part->stored.rank != rank || memcmp(part->stored.shape, shape, (size_t)rank * sizeof *shape) != 0)
         return icl_fail(error, ICL_ERROR_INPUT, "decoder: a step asks for a state of another shape than the last one");
     if (part->is_stale)
@@ -99,48 +100,97 @@ void icl_model_memory_keep(icl_model_memory *memory, icl_tape *tape, size_t part
         icl_tape_fail(tape, &error);
 }
 
-/* ---- Tensors that grow along time ---- */
+/* ---- Parts along time ---- */
 
-/* Doubles a part's room until it holds `needed` positions, and keeps its contents. */
-static icl_status enlarge(icl_model_memory *memory, memory_part *part, size_t needed, icl_error *error) {
-    icl_tensor larger = {0};
-    size_t shape[4];
-    icl_status status = ICL_OK;
+/*
+ * The positions of a part lie next to each other in its tensor, and a step copies its own behind them. At the end of
+ * the room a part that keeps all positions gets twice the room, and so does one that keeps the last ones alone until it
+ * has room for twice as many and some more: then they move to the beginning, which is at most one copied position for
+ * each new one.
+ */
 
-    memcpy(shape, part->stored.shape, sizeof shape);
-    while (shape[2] < needed)
-        shape[2] *= 2;
-    ICL_TRY(icl_tensor_create(memory->backend, 4, shape, &larger, error));
-    ICL_TRY(icl_copy(memory->backend, icl_tensor_slice(larger, 2, 0, part->stored.shape[2]), part->stored, error));
-    icl_tensor_release(&part->stored);
-    part->stored = larger;
-    larger = (icl_tensor){0};
-done:
-    icl_tensor_release(&larger);
-    return status;
-}
+enum { SPARE_POSITIONS = 64 };
 
-static icl_status append(icl_model_memory *memory, icl_tensor value, icl_tensor *tensor, icl_error *error) {
-    const size_t end = memory->position + value.shape[2];
-    const size_t room = memory->positions > end ? memory->positions : end;
-    memory_part *part;
+/* Copies the last `kept` positions to the beginning of a tensor: another one, or the part's own where they do not meet
+ * themselves. */
+static icl_status move_positions(icl_backend *backend, memory_part *part, size_t kept, icl_tensor to,
+                                 icl_error *error) {
+    const size_t from = part->positions - kept;
 
-    ICL_CHECK(
-        find_part(memory, 4, (const size_t[]){value.shape[0], value.shape[1], room, value.shape[3]}, &part, error));
-    if (end > part->stored.shape[2])
-        ICL_CHECK(enlarge(memory, part, end, error));
-    ICL_CHECK(
-        icl_copy(memory->backend, icl_tensor_slice(part->stored, 2, memory->position, value.shape[2]), value, error));
-    *tensor = icl_tensor_slice(part->stored, 2, 0, end);
+    if (kept > 0)
+        ICL_CHECK(icl_copy(backend, icl_tensor_slice(to, part->axis, 0, kept),
+                           icl_tensor_slice(part->stored, part->axis, from, kept), error));
+    part->positions = kept;
     return ICL_OK;
 }
 
-icl_variable icl_model_memory_append(icl_model_memory *memory, icl_tape *tape, icl_variable value) {
+/* Gives a part a tensor like `value` with this room along time, and moves what it keeps there. */
+static icl_status enlarge(icl_backend *backend, memory_part *part, size_t kept, icl_tensor value, size_t room,
+                          icl_error *error) {
+    icl_tensor roomier = {0};
+    size_t shape[ICL_MAX_RANK];
+    icl_status status = ICL_OK;
+
+    memcpy(shape, value.shape, sizeof shape);
+    shape[part->axis] = room;
+    ICL_TRY(icl_tensor_create(backend, value.rank, shape, &roomier, error));
+    ICL_TRY(move_positions(backend, part, kept, roomier, error));
+    icl_tensor_release(&part->stored);
+    part->stored = roomier;
+    roomier = (icl_tensor){0};
+done:
+    icl_tensor_release(&roomier);
+    return status;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* Makes room for the positions of `value` behind those that are kept. */
+static icl_status make_room(const icl_model_memory *memory, memory_part *part, size_t kept, icl_tensor value,
+                            icl_error *error) {
+    const size_t steps = value.shape[part->axis], room = part->stored.buffer ? part->stored.shape[part->axis] : 0;
+    const bool keeps_all = part->before == SIZE_MAX;
+    const size_t enough = keeps_all ? SIZE_MAX : 2 * part->before + steps;
+
+    if (part->positions + steps <= room)
+        return ICL_OK;
+    if (room >= enough)
+        return move_positions(memory->backend, part, kept, part->stored, error);
+    const size_t most = keeps_all ? SIZE_MAX : enough + SPARE_POSITIONS;
+    const size_t wanted = smaller(larger(2 * room, memory->positions), most);
+    return enlarge(memory->backend, part, kept, value, larger(wanted, kept + steps), error);
+}
+
+static icl_status slide(icl_model_memory *memory, int axis, size_t before, icl_tensor value, icl_tensor *tensor,
+                        icl_error *error) {
+    const size_t steps = value.shape[axis];
+    memory_part *part;
+
+    ICL_CHECK(next_part(memory, &part, error));
+    if (part->is_stale)
+        *part = (memory_part){.stored = part->stored, .axis = axis, .before = before};
+    const size_t kept = smaller(part->positions, before);
+    ICL_CHECK(make_room(memory, part, kept, value, error));
+    const size_t end = part->positions;
+    ICL_CHECK(icl_copy(memory->backend, icl_tensor_slice(part->stored, axis, end, steps), value, error));
+    part->positions += steps;
+    *tensor = icl_tensor_slice(part->stored, axis, end - kept, kept + steps);
+    return ICL_OK;
+}
+
+icl_variable icl_model_memory_slide(icl_model_memory *memory, icl_tape *tape, int axis, size_t before,
+                                    icl_variable value) {
     const icl_tensor seen = icl_tape_value(tape, value);
     icl_tensor all = {0};
     icl_error error;
 
-    if (seen.buffer && append(memory, seen, &all, &error) != ICL_OK)
+    if (seen.buffer && slide(memory, axis, before, seen, &all, &error) != ICL_OK)
         icl_tape_fail(tape, &error);
     return icl_tape_constant(tape, all);
 }
@@ -283,7 +333,11 @@ size_t icl_decoder_state_bytes(const icl_decoder *decoder) {
     const size_t element = icl_backend_capabilities(decoder->memory.backend)->element_size;
     size_t elements = 0;
 
-    for (size_t i = 0; i < decoder->memory.count; i++)
-        elements += icl_tensor_count(&decoder->memory.parts[i].stored);
+    for (size_t i = 0; i < decoder->memory.count; i++) {
+        const memory_part *part = &decoder->memory.parts[i];
+        const size_t room = part->stored.buffer ? part->stored.shape[part->axis] : 0;
+        if (room > 0)
+            elements += icl_tensor_count(&part->stored) / room * smaller(room, part->before);
+    }
     return elements * element;
 }

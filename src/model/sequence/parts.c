@@ -59,16 +59,13 @@ icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x
     const icl_variable kernel = icl_sequence_value(pass, filter);
     const icl_tensor seen = icl_tape_value(pass->tape, x);
     const size_t before = icl_tape_value(pass->tape, kernel).shape[0] - 1;
-    size_t part;
 
     if (!pass->memory)
         return icl_tape_convolve(pass->tape, x, kernel);
-    /* The remembered inputs stand in front, so that the filter never reaches beyond the start. */
-    const icl_variable old = icl_model_memory_recall(pass->memory, pass->tape, 3,
-                                                     (const size_t[]){seen.shape[0], before, seen.shape[2]}, &part);
-    const icl_variable all = icl_tape_concatenate(pass->tape, 1, 2, (const icl_variable[]){old, x});
-    icl_model_memory_keep(pass->memory, pass->tape, part, icl_tape_slice(pass->tape, all, 1, seen.shape[1], before));
-    return icl_tape_slice(pass->tape, icl_tape_convolve(pass->tape, all, kernel), 1, before, seen.shape[1]);
+    /* The remembered inputs stand in front. */
+    const icl_variable all = icl_model_memory_slide(pass->memory, pass->tape, 1, before, x);
+    const size_t known = icl_tape_value(pass->tape, all).shape[1] - seen.shape[1];
+    return icl_tape_slice(pass->tape, icl_tape_convolve(pass->tape, all, kernel), 1, known, seen.shape[1]);
 }
 
 static icl_variable project(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
@@ -305,20 +302,7 @@ static void put_sink(const icl_sequence_pass *pass, const icl_sequence_layer *la
 /* Returns the keys or values [B, H, ., .] that the queries of this step see: those of the positions before, as far as
  * the window reaches (0: all), and `value`, of its own positions. */
 static icl_variable remember(const icl_sequence_pass *pass, size_t window, icl_variable value) {
-    const icl_tensor seen = icl_tape_value(pass->tape, value);
-    const size_t before = window - 1;
-    const size_t known = pass->first_position < before ? pass->first_position : before;
-    size_t part;
-
-    if (window == 0)
-        return icl_model_memory_append(pass->memory, pass->tape, value);
-    if (before == 0)
-        return value;
-    const icl_variable old = icl_model_memory_recall(
-        pass->memory, pass->tape, 4, (const size_t[]){seen.shape[0], seen.shape[1], before, seen.shape[3]}, &part);
-    const icl_variable all = join(pass, 2, old, value);
-    icl_model_memory_keep(pass->memory, pass->tape, part, icl_tape_slice(pass->tape, all, 2, seen.shape[2], before));
-    return icl_tape_slice(pass->tape, all, 2, before - known, known + seen.shape[2]);
+    return icl_model_memory_slide(pass->memory, pass->tape, 2, window > 0 ? window - 1 : SIZE_MAX, value);
 }
 
 icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,

@@ -58,9 +58,10 @@ static icl_tensor at_position(icl_tensor all, size_t t) {
     return view;
 }
 
-/* Computes outputs [B, count, q], starting at the first position of the fixture's inputs. */
-static icl_status decode(icl_decoder *decoder, const fixture *f, size_t count, double *outputs, icl_error *error) {
-    const size_t q = f->outputs / (B * T), shape[] = {B, q};
+/* Computes outputs [batch, count, q], starting at the first position of the fixture's inputs. */
+static icl_status decode(icl_decoder *decoder, const fixture *f, size_t batch, size_t count, double *outputs,
+                         icl_error *error) {
+    const size_t q = f->outputs / (batch * T), shape[] = {batch, q};
     double step[B * 8];
     icl_tensor out = {0};
     icl_status status = ICL_OK;
@@ -69,7 +70,7 @@ static icl_status decode(icl_decoder *decoder, const fixture *f, size_t count, d
     for (size_t t = 0; t < count && status == ICL_OK; t++) {
         status = icl_decoder_step(decoder, at_position(f->inputs, t), out, error);
         tap_need(icl_tensor_read_double(out, step, tap_error()));
-        for (size_t b = 0; b < B; b++)
+        for (size_t b = 0; b < batch; b++)
             memcpy(outputs + (b * count + t) * q, step + b * q, q * sizeof *step);
     }
     icl_tensor_release(&out);
@@ -86,9 +87,9 @@ static void check_equality(tap_run *tap, icl_backend *device, const char *overri
     fixture_open(&f, device, &is);
     read_outputs(&f, all);
     tap_need(icl_decoder_create(f.model, device, f.parameters, B, &decoder, tap_error()));
-    tap_need(decode(decoder, &f, T, once, tap_error()));
+    tap_need(decode(decoder, &f, B, T, once, tap_error()));
     icl_decoder_reset(decoder);
-    tap_need(decode(decoder, &f, T, again, tap_error()));
+    tap_need(decode(decoder, &f, B, T, again, tap_error()));
     const double worst = distance(all, once, f.outputs);
     tap_ok(tap, worst <= (exact ? 1e-12 : 1e-4) && distance(once, again, f.outputs) == 0,
            "%s: %.2g from all at once, and again the same", overrides, worst);
@@ -106,8 +107,8 @@ static icl_status decode_beyond(icl_backend *backend, const char *overrides, dou
 
     fixture_open(&f, backend, &is);
     tap_need(icl_decoder_create(f.model, backend, f.parameters, B, &decoder, tap_error()));
-    tap_need(decode(decoder, &f, T, outputs, tap_error()));
-    const icl_status status = decode(decoder, &f, T, outputs, error);
+    tap_need(decode(decoder, &f, B, T, outputs, tap_error()));
+    const icl_status status = decode(decoder, &f, B, T, outputs, error);
     icl_decoder_destroy(&decoder);
     fixture_close(&f);
     return status;
@@ -123,7 +124,7 @@ static size_t state_after(icl_backend *device, const char *overrides, size_t rou
     fixture_open(&f, device, &is);
     tap_need(icl_decoder_create(f.model, device, f.parameters, B, &decoder, tap_error()));
     for (size_t i = 0; i < rounds; i++)
-        tap_need(decode(decoder, &f, T, outputs, tap_error()));
+        tap_need(decode(decoder, &f, B, T, outputs, tap_error()));
     const size_t bytes = icl_decoder_state_bytes(decoder);
     icl_decoder_destroy(&decoder);
     fixture_close(&f);
@@ -140,6 +141,28 @@ static void check_window_state(tap_run *tap, icl_backend *device) {
         tap_ok(tap, bytes == expected, "after %zu positions a window of 9 holds %zu bytes, expected %zu", rounds * T,
                bytes, expected);
     }
+}
+
+/* Two layers with a window of 3 and a filter of 2 see 6 positions back. So the inputs of the task, decoded again and
+ * again, have the same outputs from the seventh on, while what is remembered moves to the beginning of its room. */
+static void check_slide(tap_run *tap, icl_backend *device) {
+    static double first[MOST_NUMBERS], later[MOST_NUMBERS];
+    enum { ROUNDS = 8, SEEN = 6 };
+    const setting is = long_setting("mixer=softmax window=3 convolution=2", 1);
+    icl_decoder *decoder = NULL;
+    fixture f;
+
+    fixture_open(&f, device, &is);
+    const size_t q = f.outputs / T;
+    tap_need(icl_decoder_create(f.model, device, f.parameters, 1, &decoder, tap_error()));
+    tap_need(decode(decoder, &f, 1, T, first, tap_error()));
+    for (int round = 1; round < ROUNDS; round++) {
+        tap_need(decode(decoder, &f, 1, T, later, tap_error()));
+        tap_ok(tap, distance(first + SEEN * q, later + SEEN * q, (T - SEEN) * q) == 0 && distance(first, later, q) > 0,
+               "round %d of a sliding window: the same after %d positions", round, SEEN);
+    }
+    icl_decoder_destroy(&decoder);
+    fixture_close(&f);
 }
 
 static void check_beyond(tap_run *tap, icl_backend *device) {
@@ -182,6 +205,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         check_equality(&tap, device, settings[i]);
     check_window_state(&tap, device);
+    check_slide(&tap, device);
     check_beyond(&tap, device);
     check_decoder(&tap, device, "mixer=softmax causal=false", B, "expected a causal model");
     check_decoder(&tap, device, "mixer=softmax readout=pooled", B, "reads each position out");

@@ -209,7 +209,105 @@ static void store_queries(const plan *p, place at, size_t first, size_t count, c
         lse.elements[l * lse.row] = reach[l] > 0 ? state->maximum[l] + REAL_LOG(state->total[l]) : -(real)INFINITY;
 }
 
-void SOFTMAX(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {
+#ifndef SOFTMAX_BF16
+/* ---- Few queries ---- */
+
+/*
+ * A block of so few queries would leave most lanes empty, so that each of them is computed alone: lanes are first the
+ * keys of a tile, for its scores, and then the coordinates of values. A query takes the same steps in the same order as
+ * in a block, and its results have the same bits.
+ */
+#define FEW_QUERIES 4
+
+/* The state of one query between tiles of keys. */
+typedef struct query_of_few {
+    real maximum, total, keep;
+    real score[(TILE + BLOCK - 1) / BLOCK * BLOCK]; /* of the current tile, then its weights */
+} query_of_few;
+
+/* Computes the scores of `length` keys. packed [d]: memory. */
+static void score_keys(query_of_few *state, matrix q, matrix k, size_t length, size_t width, lane *packed) {
+    for (size_t t = 0; t < length; t += BLOCK) {
+        lane sum[VECTORS];
+        pack_lanes(packed, (matrix){k.elements + t * k.row, k.row, k.column}, smaller(length - t, BLOCK), VECTORS,
+                   width);
+        UNROLL for (size_t v = 0; v < VECTORS; v++) sum[v] = lane_set(0);
+        for (size_t c = 0; c < width; c++) {
+            const lane right = lane_set(q.elements[c * q.column]);
+            UNROLL for (size_t v = 0; v < VECTORS; v++) sum[v] = lane_fma(packed[c * VECTORS + v], right, sum[v]);
+        }
+        memcpy(state->score + t, sum, sizeof sum);
+    }
+}
+
+/* Turns the scores of the keys from `begin` to `end` of a tile into weights relative to the new maximum. */
+static void weigh_scores(query_of_few *state, size_t begin, size_t end, real scale) {
+    real higher = state->maximum;
+
+    for (size_t t = begin; t < end; t++) {
+        state->score[t] = scale * state->score[t];
+        higher = state->score[t] > higher ? state->score[t] : higher;
+    }
+    state->keep = weight_exponential(state->maximum - higher, false);
+    INDEPENDENT for (size_t t = begin; t < end; t++) state->score[t] =
+        weight_exponential(state->score[t] - higher, false);
+    state->total = state->keep * state->total;
+    for (size_t t = begin; t < end; t++)
+        state->total += state->score[t];
+    state->maximum = higher;
+}
+
+/* Returns `count` <= LANE_COUNT elements of a row; the other lanes hold 0. */
+ALWAYS_INLINE lane load_columns(const real *row, size_t column, size_t count) {
+    lane loaded = lane_set(0);
+    real *elements = lane_elements(&loaded);
+
+    if (column == 1 && count >= LANE_COUNT)
+        memcpy(&loaded, row, sizeof loaded);
+    else
+        for (size_t l = 0; l < count && l < LANE_COUNT; l++)
+            elements[l] = row[l * column];
+    return loaded;
+}
+
+/* sums [width] = keep * sums + sum over rows t from `begin` to `end` of v times their weights */
+static void add_values(const query_of_few *state, matrix v, size_t begin, size_t end, size_t width, lane *sums) {
+    const lane keep = lane_set(state->keep);
+
+    for (size_t c = 0; c < width; c += LANE_COUNT) {
+        lane sum = lane_multiply(keep, sums[c / LANE_COUNT]);
+        for (size_t t = begin; t < end; t++) {
+            const real *row = v.elements + t * v.row + c * v.column;
+            sum = lane_fma(load_columns(row, v.column, width - c), lane_set(state->score[t]), sum);
+        }
+        sums[c / LANE_COUNT] = sum;
+    }
+}
+
+/* Computes query i alone. */
+static void forward_query(const plan *p, place at, size_t i, lane *workspace) {
+    const size_t begin = begin_of(p, i), end = reach_of(p, i);
+    const matrix q = query_rows(&p->q, at, i), out = query_rows(&p->out, at, i);
+    lane *packed = workspace, *sums = packed + p->d * VECTORS;
+    const real *sum = lane_elements(sums);
+    query_of_few state = {.maximum = -REAL_MAX};
+
+    memset(sums, 0, (p->e + LANE_COUNT - 1) / LANE_COUNT * sizeof *sums);
+    for (size_t j = begin / TILE * TILE; j < end; j += TILE) {
+        const size_t first = below(begin, j, TILE), length = smaller(TILE, end - j);
+        score_keys(&state, q, key_rows_of(&p->k, at, j), length, p->d, packed);
+        weigh_scores(&state, first, length, p->scale);
+        add_values(&state, key_rows_of(&p->v, at, j), first, length, p->e, sums);
+    }
+    for (size_t c = 0; c < p->e; c++)
+        out.elements[c * out.column] = end > 0 ? sum[c] / state.total : 0;
+    *query_rows(&p->log_sum_exp, at, i).elements = end > 0 ? state.maximum + REAL_LOG(state.total) : -(real)INFINITY;
+}
+#endif
+
+/* ---- Blocks of queries ---- */
+
+static void forward_block(const plan *p, place at, size_t first, void *workspace) {
     const size_t count = smaller(p->queries - first, BLOCK), last = first + count - 1, end = reach_of(p, last);
     lane *q = workspace, *sums = q + EVEN(p->d) * VECTORS, *tile = sums + padded(p->e) * VECTORS;
     real *operand = lane_elements(tile + TILE * VECTORS);
@@ -232,6 +330,17 @@ void SOFTMAX(softmax_forward)(const plan *p, place at, size_t first, void *works
                  state.vectors);
     }
     store_queries(p, at, first, count, &state, sums);
+}
+
+void SOFTMAX(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {
+#ifndef SOFTMAX_BF16
+    if (p->queries - first <= FEW_QUERIES) {
+        for (size_t i = first; i < p->queries; i++)
+            forward_query(p, at, i, workspace);
+        return;
+    }
+#endif
+    forward_block(p, at, first, workspace);
 }
 
 size_t SOFTMAX(softmax_forward_workspace)(const plan *p) {
