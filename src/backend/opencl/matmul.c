@@ -72,13 +72,15 @@ static cl_uint tile_rows(const icl_opencl *opencl) {
     return opencl->lanes == 16 ? 12 : opencl->lanes == 8 ? 6 : 4;
 }
 
-/* The extents of a unit. Larger ones pack less; smaller ones keep every processor busy. Sums do not depend on them. */
+/* The extents of a unit. Larger ones pack less; smaller ones keep every processor busy, for which two a processor
+ * suffice. Sums do not depend on them. */
 typedef struct panel_cut {
     cl_uint panels, rows, column_blocks, row_chunks;
 } panel_cut;
 
 static panel_cut cut_panels(const icl_opencl *opencl, const product *p, size_t parts) {
     const cl_uint panel = 2 * (cl_uint)opencl->lanes, tile = tile_rows(opencl);
+    const size_t least = 2 * (size_t)opencl->backend->capabilities.compute_units;
     cl_uint panels = blocks_of(p->n, panel), tiles = blocks_of(p->m, tile);
 
     panels = panels < MOST_PANELS ? panels : MOST_PANELS;
@@ -86,7 +88,7 @@ static panel_cut cut_panels(const icl_opencl *opencl, const product *p, size_t p
     for (;;) {
         const panel_cut cut = {panels, tiles * tile, blocks_of(p->n, panels * (size_t)panel),
                                blocks_of(p->m, tiles * (size_t)tile)};
-        if (parts * cut.column_blocks * cut.row_chunks >= opencl->max_items || (panels == 1 && tiles == 1))
+        if (parts * cut.column_blocks * cut.row_chunks >= least || (panels == 1 && tiles == 1))
             return cut;
         if (panels > tiles)
             panels = (panels + 1) / 2;
@@ -193,6 +195,15 @@ static size_t few_units(const icl_opencl *opencl) {
     return opencl->lanes == 1 && groups > FEW_UNITS ? groups : FEW_UNITS;
 }
 
+/* Returns whether a CPU's processors all have work without splits, whose partial results would only take time: the sums
+ * are the same. */
+static bool has_panels_for_all(const icl_opencl *opencl, const product *p) {
+    const size_t batch = (size_t)p->shape.s[0] * p->shape.s[1];
+
+    return opencl->lanes > 1 &&
+           batch * blocks_of(p->n, 2 * opencl->lanes) * blocks_of(p->m, tile_rows(opencl)) >= 4 * opencl->max_items;
+}
+
 /* Multiplies by our own kernel, whatever the backend's choice of GEMM. */
 static icl_status multiply_natively(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                                     bool strict, icl_error *error) {
@@ -216,7 +227,7 @@ static icl_status multiply_natively(icl_opencl *opencl, const icl_matmul_params 
     const cl_uint batch = p.shape.s[0] * p.shape.s[1];
     cl_uint4 cuts = {{blocks_of(p.n, width), blocks_of(p.m, height), 1, p.k > 0 ? p.k : 1}};
     const size_t units = (size_t)batch * cuts.s[0] * cuts.s[1];
-    if (strict || p.k < 2 * SPLIT || units >= few_units(opencl))
+    if (strict || p.k < 2 * SPLIT || units >= few_units(opencl) || has_panels_for_all(opencl, &p))
         return launch(opencl, &p, cuts, 0, (cl_uint)units, alpha, beta, error);
     cuts.s[2] = blocks_of(p.k, SPLIT);
     cuts.s[3] = SPLIT;
