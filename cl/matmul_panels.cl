@@ -7,7 +7,8 @@
  * panel, which stay in the second cache for all rows of a unit; of a one strip, which stays in the first for all
  * panels. `depth` terms are summed in order, then these sums are added in order, whatever the tiles and units, and
  * also where the host cuts a long k into splits of as many.
- * Cost: 2 m n k flops; a is packed once for each block of columns, b once for each chunk of rows.
+ * Cost: 2 m n k flops; b is packed once for each chunk of rows, and what cannot be read of a where it lies once for
+ * each block of columns.
  */
 #include "common.h"
 
@@ -18,11 +19,11 @@
 #define STRIP         (depth + 4u) /* vectors of a strip: no power of two, which caches do not like; as in matmul.c */
 
 /* Sets sums [rows][2], or adds to them, a tile's products of `length` terms. rows and vectors, 1 or 2, are known at
- * compile time. Factors: neighbouring rows of a lie side by side, terms of a `a_step` apart; terms of b `b_step` apart,
- * its second vector b_next behind the first. */
+ * compile time. Factors: rows of a lie `a_row` apart, terms of a `a_step` apart; terms of b `b_step` apart, its second
+ * vector b_next behind the first. */
 ROW_FUNCTION void multiply_panels(const uint rows, const uint vectors, __global floats *sums, bool is_first,
-                                  __global const float *a, int a_step, __global const float *b, int b_step, int b_next,
-                                  uint length) {
+                                  __global const float *a, int a_row, int a_step, __global const float *b, int b_step,
+                                  int b_next, uint length) {
     floats sum[PANEL_ROWS][2];
     UNROLL for (uint r = 0; r < rows; r++) {
         UNROLL for (uint v = 0; v < vectors; v++) sum[r][v] = (floats)(0.0f);
@@ -30,7 +31,7 @@ ROW_FUNCTION void multiply_panels(const uint rows, const uint vectors, __global 
     for (uint i = 0; i < length; i++, a += a_step, b += b_step) {
         const floats factor0 = LOAD_ANYWHERE(b), factor1 = vectors > 1 ? LOAD_ANYWHERE(b + b_next) : factor0;
         UNROLL for (uint r = 0; r < rows; r++) {
-            const floats element = (floats)(a[r]);
+            const floats element = (floats)(a[(int)r * a_row]);
             sum[r][0] = MULTIPLY_ADD(element, factor0, sum[r][0]);
             if (vectors > 1)
                 sum[r][1] = MULTIPLY_ADD(element, factor1, sum[r][1]);
@@ -41,23 +42,25 @@ ROW_FUNCTION void multiply_panels(const uint rows, const uint vectors, __global 
     }
 }
 
-#define MULTIPLY_ROWS(rows)                                                                                            \
+#define MULTIPLY_ROWS(rows, row)                                                                                       \
     do {                                                                                                               \
         if (columns > LANES)                                                                                           \
-            multiply_panels(rows, 2, sums, is_first, a, a_step, b, b_step, b_next, length);                            \
+            multiply_panels(rows, 2, sums, is_first, a, row, a_step, b, b_step, b_next, length);                       \
         else                                                                                                           \
-            multiply_panels(rows, 1, sums, is_first, a, a_step, b, b_step, b_next, length);                            \
+            multiply_panels(rows, 1, sums, is_first, a, row, a_step, b, b_step, b_next, length);                       \
     } while (0)
 
 /* The same for a tile of which `rows` rows and `columns` columns exist. */
 static void multiply_tile_of(uint rows, uint columns, __global floats *sums, bool is_first, __global const float *a,
-                             int a_step, __global const float *b, int b_step, int b_next, uint length) {
-    if (rows > PANEL_ROWS / 3 * 2)
-        MULTIPLY_ROWS(PANEL_ROWS);
+                             int a_row, int a_step, __global const float *b, int b_step, int b_next, uint length) {
+    if (a_row != 1)
+        MULTIPLY_ROWS(PANEL_ROWS, a_row);
+    else if (rows > PANEL_ROWS / 3 * 2)
+        MULTIPLY_ROWS(PANEL_ROWS, 1);
     else if (rows > PANEL_ROWS / 3)
-        MULTIPLY_ROWS(PANEL_ROWS / 3 * 2);
+        MULTIPLY_ROWS(PANEL_ROWS / 3 * 2, 1);
     else
-        MULTIPLY_ROWS(PANEL_ROWS / 3);
+        MULTIPLY_ROWS(PANEL_ROWS / 3, 1);
 }
 
 /* Stores what exists of a tile's sums. stride: of rows, of columns. */
@@ -102,7 +105,9 @@ __kernel void matmul_panels(__global float *out, uint out_offset, int4 out_strid
         __global float *to = out + out_offset + at.s0 * out_stride.s0 + at.s1 * out_stride.s1 +
                              (int)split * split_stride + (int)first_row * out_stride.s2 +
                              (int)first_column * out_stride.s3;
-        /* Whole panels of adjacent columns that are read once are not packed. */
+        /* Whole tiles of a with adjacent rows or terms are read where they lie, unless a cache would keep all its rows in
+         * one place. Whole panels of adjacent columns that are read once are not packed, either. */
+        const bool can_read_a = a_stride.s2 == 1 || (a_stride.s3 == 1 && a_stride.s2 % 1024 != 0);
         const bool is_direct = b_stride.s3 == 1 && rows <= PANEL_ROWS;
         uint from_k = first_k;
         do { /* once even for k = 0 */
@@ -115,14 +120,15 @@ __kernel void matmul_panels(__global float *out, uint out_offset, int4 out_strid
             for (uint row = 0; row < rows; row += PANEL_ROWS) {
                 const uint height = min(rows - row, PANEL_ROWS);
                 __global const float *a_part = a_rows + (int)row * a_stride.s2 + (int)from_k * a_stride.s3;
-                const bool is_side_by_side = a_stride.s2 == 1 && height == PANEL_ROWS;
-                if (!is_side_by_side)
+                const bool is_a_read = height == PANEL_ROWS && can_read_a;
+                if (!is_a_read)
                     pack_rows(packed_a, a_part, a_stride.s32, length, height);
                 for (uint c = 0; c < columns; c += PANEL_COLUMNS) {
                     const bool is_read = is_direct && columns - c >= PANEL_COLUMNS;
-                    multiply_tile_of(height, columns - c, sums, is_first, is_side_by_side ? a_part : packed_a,
-                                     is_side_by_side ? a_stride.s3 : LANES, is_read ? b_part + c : packed_b + c * STRIP,
-                                     is_read ? b_stride.s2 : LANES, is_read ? LANES : (int)(STRIP * LANES), length);
+                    multiply_tile_of(height, columns - c, sums, is_first, is_a_read ? a_part : packed_a,
+                                     is_a_read ? a_stride.s2 : 1, is_a_read ? a_stride.s3 : LANES,
+                                     is_read ? b_part + c : packed_b + c * STRIP, is_read ? b_stride.s2 : LANES,
+                                     is_read ? LANES : (int)(STRIP * LANES), length);
                     if (is_last)
                         store_panels(sums, to + (int)row * out_stride.s2 + (int)c * out_stride.s3, out_stride.s23,
                                      height, min(columns - c, PANEL_COLUMNS), alpha, beta);
