@@ -105,8 +105,8 @@ __kernel void matmul_panels(__global float *out, uint out_offset, int4 out_strid
         __global float *to = out + out_offset + at.s0 * out_stride.s0 + at.s1 * out_stride.s1 +
                              (int)split * split_stride + (int)first_row * out_stride.s2 +
                              (int)first_column * out_stride.s3;
-        /* Whole tiles of a with adjacent rows or terms are read where they lie, unless a cache would keep all its rows in
-         * one place. Whole panels of adjacent columns that are read once are not packed, either. */
+        /* Whole tiles of a with adjacent rows or terms are read where they lie, unless a cache would keep all rows
+         * in one place. Whole panels of adjacent columns that are read once are not packed, either. */
         const bool can_read_a = a_stride.s2 == 1 || (a_stride.s3 == 1 && a_stride.s2 % 1024 != 0);
         const bool is_direct = b_stride.s3 == 1 && rows <= PANEL_ROWS;
         uint from_k = first_k;
