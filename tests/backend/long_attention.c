@@ -1,6 +1,7 @@
-/* Softmax attention over long sequences: its memory grows with the length and not with its square, and its results
- * agree with double precision although thousands of keys pass through the running sums. argv: device.
- * $ICLAB_TEST_LENGTH: the number of tokens, fewer than LONGEST, for simulators. */
+/* Softmax attention over long sequences, and of few queries: its memory grows with the length and not with its square;
+ * its results agree with double precision although thousands of keys pass through the running sums; and a query has
+ * the same bits in whatever company. argv: device. $ICLAB_TEST_LENGTH: the number of tokens, fewer than LONGEST, for
+ * simulators. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -147,6 +148,56 @@ static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
     icl_free(&seen);
 }
 
+/* ---- Few queries ---- */
+
+enum { TOKENS = 150, HEADS = 2, KEY = 21, VALUE = 37, MOST_FEW = 6, OUTS = HEADS * TOKENS * VALUE };
+
+/* Computes the last `asked` queries of the first `keys` tokens, in which they are the last ones. */
+static icl_status ask(icl_backend *backend, size_t window, size_t asked, size_t keys, float *out, float *lse,
+                      icl_error *error) {
+    const icl_attention_params params = {
+        .kind = ICL_ATTENTION_SOFTMAX, .mask = ICL_MASK_CAUSAL, .scale = 0.3, .window = window};
+    static const size_t widths[] = {KEY, KEY, VALUE};
+    icl_tensor t[5] = {{0}};
+    icl_status status = ICL_OK;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        const icl_random_params normal = {.distribution = ICL_NORMAL, .key = {.seed = 7, .stream = i}};
+        ICL_TRY(icl_tensor_create(backend, 4, (const size_t[]){1, HEADS, TOKENS, widths[i]}, &t[i], error));
+        ICL_TRY(icl_random_fill(backend, &normal, t[i], error));
+    }
+    ICL_TRY(icl_tensor_create(backend, 4, (const size_t[]){1, HEADS, asked, VALUE}, &t[3], error));
+    ICL_TRY(icl_tensor_create(backend, 4, (const size_t[]){1, HEADS, asked, 1}, &t[4], error));
+    ICL_TRY(icl_attention_forward(backend, &params, t[3], t[4], icl_tensor_slice(t[0], 2, keys - asked, asked),
+                                  icl_tensor_slice(t[1], 2, 0, keys), icl_tensor_slice(t[2], 2, 0, keys), error));
+    ICL_TRY(icl_tensor_read(t[3], out, error));
+    ICL_TRY(icl_tensor_read(t[4], lse, error));
+done:
+    for (int i = 0; i < 5; i++)
+        icl_tensor_release(&t[i]);
+    return status;
+}
+
+/* On hosts a query has the same bits beside many others, which share the lanes of a block, as beside few or none, where
+ * the lanes are keys. */
+static void check_few(tap_run *tap, icl_backend *backend, size_t window) {
+    static float all[OUTS], few[OUTS], all_lse[HEADS * TOKENS], few_lse[HEADS * TOKENS];
+    icl_error error = {0};
+
+    if (!tap_status(tap, ask(backend, window, TOKENS, TOKENS, all, all_lse, &error), &error, "all queries"))
+        return;
+    for (size_t asked = 1; asked <= MOST_FEW; asked++)
+        for (size_t keys = TOKENS - 21; keys <= TOKENS; keys += 7) {
+            bool are_same = tap_status(tap, ask(backend, window, asked, keys, few, few_lse, &error), &error, "few");
+            for (size_t h = 0; h < HEADS && are_same; h++) {
+                const size_t row = h * TOKENS + keys - asked;
+                are_same = memcmp(few + h * asked * VALUE, all + row * VALUE, asked * VALUE * sizeof *few) == 0 &&
+                           memcmp(few_lse + h * asked, all_lse + row, asked * sizeof *few) == 0;
+            }
+            tap_ok(tap, are_same, "window %zu: %zu queries of %zu keys, as among all", window, asked, keys);
+        }
+}
+
 static size_t length(void) {
     const char *text = getenv("ICLAB_TEST_LENGTH");
     const long asked = text ? strtol(text, NULL, 10) : LONGEST;
@@ -160,6 +211,10 @@ int main(int argc, char **argv) {
 
     if (backend) {
         const char *spec = tap_device_spec(argv[1]);
+        if (icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST) {
+            check_few(&tap, backend, 0);
+            check_few(&tap, backend, 70);
+        }
         icl_backend_close(&backend);
         check_memory(&tap, spec, ICL_MASK_NONE, 1, longest);
         check_memory(&tap, spec, ICL_MASK_NONE, MANY, longest / 4);
