@@ -208,8 +208,7 @@ typedef struct icl_reproduce_summary {
 icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error);
 
 /* Runs a reproduction. ICL_OK even if targets are missed: the summary counts them. ICL_ERROR_INPUT if params->only left
- * nothing to judge (icl_cells_check of study_list.h says so before anything is trained). ICL_ERROR_INTERRUPTED if
- * stopped: finished work is kept. */
+ * nothing to judge. ICL_ERROR_INTERRUPTED if stopped: finished work is kept. */
 icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                          icl_reproduce_summary *summary, icl_error *error);
 
