@@ -1,5 +1,5 @@
 /* Shared by the files that handle studies as files: study_file.c reads them, study_of_file.c plans, study_findings.c
- * judges and draws, study_numbers.c finds and measures numbers, and study_value.c reads expressions of them. */
+ * judges and draws, and study_numbers.c finds and measures numbers, and reads expressions of them. */
 #ifndef ICLAB_PAPERS_STUDY_FILE_PARTS_H
 #define ICLAB_PAPERS_STUDY_FILE_PARTS_H
 

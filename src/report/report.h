@@ -129,7 +129,7 @@ typedef struct icl_passages {
 icl_status icl_passages_read(icl_trainer *trainer, size_t bytes, size_t count, icl_passages *passages,
                              icl_error *error);
 
-/* ---- Reports of evaluation grids (grid_report.c), of sweeps and of their cells (sweep_report.c) ---- */
+/* ---- Reports of evaluation grids, of sweeps and of their cells (sweep_report.c) ---- */
 
 /* Parameters of the report of an evaluation grid. */
 typedef struct icl_grid_report {
