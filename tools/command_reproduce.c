@@ -170,12 +170,27 @@ static void file_of(const icl_recipe *recipe, char *name, size_t size) {
     }
 }
 
+/* Appends the values that come from overrides, as "section.key=value", in the order of the table and separated by
+ * blanks. */
+static icl_status print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error) {
+    const char *before = "";
+
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        if (strcmp(recipe->values[i].origin, ICL_RECIPE_OVERRIDE) != 0)
+            continue;
+        ICL_CHECK(icl_text_print(text, error, "%s%s.%s=%s", before, recipe->keys[i].section, recipe->keys[i].name,
+                                 recipe->values[i].text));
+        before = " ";
+    }
+    return ICL_OK;
+}
+
 /* Describes a recipe: the name of its file ("versatile.ini"; "" if none was read), and the settings that differ from
  * the file, "train.seed=2 model.layers=4", which the caller releases. */
 static icl_status describe_training(const icl_recipe *recipe, char *file, size_t size, icl_text *settings,
                                     icl_error *error) {
     file_of(recipe, file, size);
-    return icl_recipe_print_overrides(recipe, settings, error);
+    return print_overrides(recipe, settings, error);
 }
 
 static icl_status print_training(void *user, const char *name, const icl_recipe *recipe, icl_error *error) {
