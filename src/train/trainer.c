@@ -138,7 +138,7 @@ static void destroy_muon(icl_muon **muon) {
     icl_free(muon);
 }
 
-/* Creates it for a model that marks at least one hidden matrix and outlives it. */
+/* Creates the optimizer Muon for a model that marks at least one hidden matrix. The model must outlive it. */
 static icl_status create_muon(icl_backend *backend, const icl_model *model, icl_muon **muon, icl_error *error) {
     icl_muon *created = NULL;
     icl_status status = ICL_OK;

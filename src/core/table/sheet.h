@@ -40,8 +40,8 @@ icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **re
 /* Reads the next record that is not blank; *found = false at the end. ICL_ERROR_INPUT names file and line. */
 icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error);
 
-/* Recognises the separator by the bytes that are buffered, which at first are those that the source begins with; *separator
- * is 0 if none fits. The records that follow have the separator that was recognised. */
+/* Recognises the separator by the bytes that are buffered, which at first are those that the source begins with.
+ * *separator is 0 if none fits; otherwise the records that follow have it. */
 icl_status icl_csv_reader_recognise(icl_csv_reader *reader, char *separator, icl_error *error);
 
 /* NULL is allowed. */

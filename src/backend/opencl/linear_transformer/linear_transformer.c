@@ -210,7 +210,7 @@ static void choose_parameters(const icl_linear_job *job, icl_linear_cut *c) {
     c->part_length = is_diagonal ? 2 : (size_t)c->key.kept * c->key.kept;
     c->length = parts * c->part_length;
     c->key.sides = c->key.shared_pitch = (cl_uint)padded;
-    c->key.pitch = (cl_uint)padded | 1; /* odd: columns spread over the banks of local memory and the sets of caches */
+    c->key.pitch = (cl_uint)padded | 1; /* odd, so that columns spread over banks and sets of caches */
     if (job->lanes > 1 || job->params->parameterization != ICL_LINEAR_FULL || !job->is_contiguous) {
         c->flags |= ICL_LINEAR_EXPAND;
         c->expanded_length = round_up(parts * (is_diagonal ? 2 : padded * padded), 16);
