@@ -234,7 +234,7 @@ static icl_status run(icl_call *call, const icl_tensor *values, icl_tensor targe
     return is_void && target.buffer && source.buffer ? icl_copy(call->backend, target, source, error) : ICL_OK;
 }
 
-/* ---- The other side ---- */
+/* ---- Recurrences: the other side ---- */
 
 /* Returns the params of the usual side. */
 static icl_recurrence_params usual_side(const icl_recurrence_params *params) {
@@ -304,7 +304,7 @@ static icl_status backward_from_rows(icl_call *call, icl_error *error) {
                                    operands[ICL_RECURRENCE_BACKWARD_FINAL], &saved, &inputs, error);
 }
 
-/* ---- The ops ---- */
+/* ---- Recurrences: the ops ---- */
 
 icl_status icl_recurrence_forward(icl_backend *backend, const icl_recurrence_params *params, icl_tensor out,
                                   icl_tensor final, const icl_recurrence_saved *saved,

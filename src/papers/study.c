@@ -913,7 +913,7 @@ done:
     return status;
 }
 
-/* ---- Along the way ---- */
+/* ---- Parameters along a training ---- */
 
 icl_status icl_study_go_to_step(const icl_study *study, const icl_study_cell *cell, uint64_t step, icl_trainer *trainer,
                                 icl_error *error) {

@@ -328,9 +328,7 @@ bool icl_study_tolerance_read(const char *text, icl_study_tolerance *tolerance) 
     return true;
 }
 
-/* ---- Numbers by their names ---- */
-
-/* ---- Quantities ---- */
+/* ---- Numbers by their names: quantities ---- */
 
 enum { NOWHERE = 0 }; /* no number has the offset 0 in a score */
 
@@ -445,7 +443,7 @@ static icl_status read_name(const char *whole, struct icl_study_number *number, 
     return icl_duplicate(whole, &number->name, error);
 }
 
-/* ---- The table ---- */
+/* ---- The table of numbers ---- */
 
 size_t icl_study_numbers_find(const icl_study_numbers *numbers, const char *name) {
     size_t i = 0;

@@ -205,7 +205,7 @@ done:
     return status;
 }
 
-/* ---- The report ---- */
+/* ---- The report of a grid ---- */
 
 static icl_status add_pictures(const icl_grid_report *params, icl_report *report, icl_error *error) {
     const icl_drawing drawing = {
@@ -344,7 +344,7 @@ static const char *error_name(const reporting *r) {
     return r->points.is_adjusted ? "half adjusted loss" : "error on fresh sequences";
 }
 
-/* ---- The picture ---- */
+/* ---- The picture of a sweep ---- */
 
 /* Returns a point of the grid. Points are row by row: each value of the first key has `stride` of them, one for each
  * curve. */
@@ -541,7 +541,7 @@ static icl_status add_cells(const reporting *r, icl_error *error) {
     return icl_report_table_end(r->report, error);
 }
 
-/* ---- The whole ---- */
+/* ---- The report of a sweep ---- */
 
 /* Writes "12 cells, 3 seeds a point. The best: model.layers = 3, with a half adjusted loss of 0.05 ± 0.001." */
 static icl_status write_lead(const reporting *r, icl_text *lead, icl_error *error) {
@@ -603,7 +603,7 @@ done:
     return status;
 }
 
-/* ---- A cell ---- */
+/* ---- The report of a cell ---- */
 
 icl_status icl_sweep_cell_report_write(const icl_sweep_report *params, const icl_backend *backend, size_t cell,
                                        const char *folder, const icl_sweep_result *result, icl_error *error) {

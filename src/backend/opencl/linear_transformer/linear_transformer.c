@@ -223,11 +223,12 @@ static void choose_parameters(const icl_linear_job *job, icl_linear_cut *c) {
 
 icl_status icl_linear_cut_of(const icl_linear_job *job, icl_linear_cut *cut, icl_error *error) {
     const icl_linear_transformer_params *params = job->params;
+    const icl_linear_sizes sizes = icl_linear_sizes_of(params->parameterization, job->size - 1);
     const size_t most = most_floats(job);
     icl_linear_cut c = {.key = key_of(params, job->size, job->lanes, job->rows == 0, job->train), .team = 1};
 
-    c.p_size = icl_linear_p_size(params->parameterization, job->size - 1);
-    c.q_size = icl_linear_q_size(params->parameterization, job->size - 1);
+    c.p_size = sizes.p;
+    c.q_size = sizes.q;
     c.flags = (job->train ? ICL_LINEAR_TRAIN : 0) | (job->clips ? ICL_LINEAR_CLIP : 0) |
               (job->has_norms ? ICL_LINEAR_NORMS : 0);
     if (job->lanes > 1)
