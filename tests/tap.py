@@ -20,6 +20,15 @@ def ok(passed, name, *notes):
     return passed
 
 
+def report(checks):
+    """Prints checks that were made, each a name, whether it passed, and notes, and ends the program."""
+    for name, passed, notes in checks:
+        for note in notes if passed else ():
+            print("#", note)
+        ok(passed, name, *notes)
+    done()
+
+
 def skip(name, reason):
     global count
     count += 1

@@ -29,7 +29,7 @@ int main(int count, char **arguments) {
         return EXIT_DEVICE_OR_FILE;
     }
     path[length < 0 ? 0 : length] = '\0';
-    for (int level = 0; level < 2; level++) { /* the file's name, and bin */
+    for (int level = 0; level < 2; level++) { /* cuts off the file's name, then bin */
         char *slash = strrchr(path, '/');
         if (slash)
             *slash = '\0';

@@ -5,15 +5,65 @@
 #include <string.h>
 
 #include "command.h"
+#include "core/allocate.h"
+#include "core/recipe_store.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/json.h"
+#include "iclab/nearest.h"
 #include "papers/catalogue.h"
 #include "papers/study_file.h"
 #include "papers/study_list.h"
 #include "run/sweep/work.h"
 #include "terminal.h"
 #include "workers.h"
+
+/* ---- Names of cells, as --cells lists them and --only chooses among them ---- */
+
+/* Zero is an empty list. */
+typedef struct cell_list {
+    char **names; /* [count], each once, in the order in which they run */
+    size_t count, capacity;
+} cell_list;
+
+static void release_cells(cell_list *cells) {
+    for (size_t i = 0; i < cells->count; i++)
+        icl_free(&cells->names[i]);
+    icl_free(&cells->names);
+    *cells = (cell_list){0};
+}
+
+static icl_status hear_cell(void *user, const char *group, icl_error *error) {
+    cell_list *cells = user;
+
+    ICL_CHECK(icl_grow(&cells->names, cells->count, &cells->capacity, sizeof *cells->names, "names of cells", error));
+    ICL_CHECK(icl_duplicate(group, &cells->names[cells->count], error));
+    cells->count++;
+    return ICL_OK;
+}
+
+static icl_status plan_cells(const icl_reproduction *reproduction, const icl_reproduce_params *params, cell_list *cells,
+                             icl_error *error) {
+    return icl_study_list(reproduction, params, &(icl_study_listener){.cell = hear_cell, .user = cells}, error);
+}
+
+/* Counts the names that contain the text, as `--only` does. ICL_ERROR_INPUT, with the nearest name, if none does. */
+static icl_status count_matching(const cell_list *cells, const icl_reproduction *reproduction, const char *only,
+                                 size_t *matched, icl_error *error) {
+    *matched = 0;
+    for (size_t i = 0; i < cells->count; i++)
+        *matched += strstr(cells->names[i], only) != NULL;
+    if (*matched > 0)
+        return ICL_OK;
+    if (cells->count == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: %s has no cells to choose among", only,
+                        reproduction->name);
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "reproduce: --only %s: no cell's name contains that; the nearest known one is %s "
+                    "(iclab reproduce %s --cells lists them)",
+                    only, icl_nearest(only, (const char *const *)cells->names, cells->count),
+                    reproduction->file ? reproduction->file : reproduction->name);
+}
 
 /* ---- Lists of reproductions, of cells and of trainings ---- */
 
@@ -84,18 +134,18 @@ static icl_status print_cell(const listing *list, const char *cell, icl_error *e
     return print_json_line(&json, error);
 }
 
-static icl_status find_cells(const icl_reproduction *reproduction, const icl_reproduce_params *params, icl_cells *cells,
+static icl_status find_cells(const icl_reproduction *reproduction, const icl_reproduce_params *params, cell_list *cells,
                              icl_error *error) {
     size_t matched;
 
-    ICL_CHECK(icl_cells_list(reproduction, params, cells, error));
-    return params->only ? icl_cells_check(cells, reproduction, params->only, &matched, error) : ICL_OK;
+    ICL_CHECK(plan_cells(reproduction, params, cells, error));
+    return params->only ? count_matching(cells, reproduction, params->only, &matched, error) : ICL_OK;
 }
 
 static icl_status list_cells(const icl_reproduction *reproduction, const icl_reproduce_params *params, bool json,
                              icl_error *error) {
     const listing list = {reproduction, params, json, 0};
-    icl_cells cells = {0};
+    cell_list cells = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(find_cells(reproduction, params, &cells, error));
@@ -106,8 +156,41 @@ static icl_status list_cells(const icl_reproduction *reproduction, const icl_rep
         printf("%s runs as a whole: it has no cells to choose among\n", reproduction->name);
     status = finish_output(error);
 done:
-    icl_cells_release(&cells);
+    release_cells(&cells);
     return status;
+}
+
+/* Writes the name of the recipe's file: the origin of a value from a file is "FOLDERS/NAME:LINE". */
+static void file_of(const icl_recipe *recipe, char *name, size_t size) {
+    name[0] = '\0';
+    for (size_t i = 0; i < recipe->key_count && name[0] == '\0'; i++) {
+        const char *file = icl_path_name(recipe->values[i].origin), *line = strrchr(file, ':');
+        if (line)
+            snprintf(name, size, "%.*s", (int)(line - file), file);
+    }
+}
+
+/* Appends the values that come from overrides, as "section.key=value", in the order of the table and separated by
+ * blanks. */
+static icl_status print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error) {
+    const char *before = "";
+
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        if (strcmp(recipe->values[i].origin, ICL_RECIPE_OVERRIDE) != 0)
+            continue;
+        ICL_CHECK(icl_text_print(text, error, "%s%s.%s=%s", before, recipe->keys[i].section, recipe->keys[i].name,
+                                 recipe->values[i].text));
+        before = " ";
+    }
+    return ICL_OK;
+}
+
+/* Describes a recipe: the name of its file ("versatile.ini"; "" if none was read), and the settings that differ from
+ * the file, "train.seed=2 model.layers=4", which the caller releases. */
+static icl_status describe_training(const icl_recipe *recipe, char *file, size_t size, icl_text *settings,
+                                    icl_error *error) {
+    file_of(recipe, file, size);
+    return print_overrides(recipe, settings, error);
 }
 
 static icl_status print_training(void *user, const char *name, const icl_recipe *recipe, icl_error *error) {
@@ -117,7 +200,7 @@ static icl_status print_training(void *user, const char *name, const icl_recipe 
     icl_status status = ICL_OK;
 
     list->count++;
-    ICL_TRY(icl_training_describe(recipe, file, sizeof file, &settings, error));
+    ICL_TRY(describe_training(recipe, file, sizeof file, &settings, error));
     const char *text = settings.bytes ? settings.bytes : "";
     if (list->json) {
         icl_json json = row_of(list, "training", name);
@@ -135,7 +218,7 @@ static icl_status list_trainings(const icl_reproduction *reproduction, const icl
                                  icl_error *error) {
     listing list = {reproduction, params, json, 0};
 
-    icl_cells cells = {0};
+    cell_list cells = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(find_cells(reproduction, params, &cells, error));
@@ -145,7 +228,7 @@ static icl_status list_trainings(const icl_reproduction *reproduction, const icl
         printf("%s has no trainings in folders\n", reproduction->name);
     status = finish_output(error);
 done:
-    icl_cells_release(&cells);
+    release_cells(&cells);
     return status;
 }
 
@@ -384,15 +467,15 @@ static bool is_path(const char *name) {
  * is made. */
 static icl_status open_studies(reproduce_options *options, icl_error *error) {
     const icl_reproduce_params params = params_of(options, "");
-    icl_cells cells = {0};
+    cell_list cells = {0};
     icl_status status = ICL_OK;
 
     if (!options->name || !is_path(options->name))
         return icl_catalogue_open(&options->catalogue, error);
     ICL_TRY(icl_study_file_load(options->name, NULL, &options->file, error));
-    ICL_TRY(icl_cells_list(icl_study_file_reproduction(options->file), &params, &cells, error));
+    ICL_TRY(plan_cells(icl_study_file_reproduction(options->file), &params, &cells, error));
 done:
-    icl_cells_release(&cells);
+    release_cells(&cells);
     return status;
 }
 
@@ -418,15 +501,15 @@ static icl_status list_parts(const reproduce_options *options, icl_error *error)
 static icl_status check_only(const reproduce_options *options, bool is_quiet, icl_error *error) {
     const icl_reproduce_params params = params_of(options, "");
     const icl_reproduction *reproduction = NULL;
-    icl_cells cells = {0};
+    cell_list cells = {0};
     size_t matched = 0;
     icl_status status = ICL_OK;
 
     if (!options->only)
         return ICL_OK;
     ICL_TRY(find(options, &reproduction, error));
-    ICL_TRY(icl_cells_list(reproduction, &params, &cells, error));
-    ICL_TRY(icl_cells_check(&cells, reproduction, options->only, &matched, error));
+    ICL_TRY(plan_cells(reproduction, &params, &cells, error));
+    ICL_TRY(count_matching(&cells, reproduction, options->only, &matched, error));
     if (matched == 1 || is_quiet)
         goto done;
     fprintf(stderr, "iclab: --only %s stands in the names of %zu of %zu cells:", options->only, matched, cells.count);
@@ -435,7 +518,7 @@ static icl_status check_only(const reproduce_options *options, bool is_quiet, ic
             fprintf(stderr, " %s", cells.names[i]);
     fputc('\n', stderr);
 done:
-    icl_cells_release(&cells);
+    release_cells(&cells);
     return status;
 }
 

@@ -11,7 +11,7 @@
 #include "iclab/run_report.h"
 #include "iclab/session.h"
 #include "iclab/text.h"
-#include "run/metrics.h"
+#include "metrics_stream.h"
 #include "terminal.h"
 #include "workers.h"
 
@@ -19,7 +19,7 @@
 
 typedef struct followers {
     const char *metrics; /* the value of the option; NULL: not given */
-    icl_metrics_stream *stream;
+    metrics_stream *stream;
     icl_session_follower follower; /* the session's view of it */
 } followers;
 
@@ -27,27 +27,27 @@ static void take_row(void *user, const icl_session_row *row) {
     followers *list = user;
 
     if (list->stream)
-        icl_metrics_stream_row(list->stream, row);
+        metrics_stream_row(list->stream, row);
 }
 
 static void flush_rows(void *user) {
     followers *list = user;
 
     if (list->stream)
-        icl_metrics_stream_flush(list->stream);
+        metrics_stream_flush(list->stream);
 }
 
 /* Opens the stream for --metrics without changing an existing file, before the folder of the run is taken. A resumed
  * training goes on after `step`. */
 static icl_status followers_open(followers *list, bool resumes, uint64_t step, icl_error *error) {
     list->follower = (icl_session_follower){.row = take_row, .flush = flush_rows, .user = list};
-    return list->metrics ? icl_metrics_stream_open(list->metrics, resumes, step, &stop_signal, &list->stream, error)
+    return list->metrics ? metrics_stream_open(list->metrics, resumes, step, &stop_signal, &list->stream, error)
                          : ICL_OK;
 }
 
 /* Closes the stream, and says on stderr how many rows did not arrive: the training did not fail. */
 static void followers_end(followers *list) {
-    const uint64_t lost = icl_metrics_stream_close(&list->stream);
+    const uint64_t lost = metrics_stream_close(&list->stream);
 
     if (lost > 0)
         fprintf(stderr, "iclab: --metrics %s: %" PRIu64 " rows did not arrive; metrics.csv has them\n", list->metrics,

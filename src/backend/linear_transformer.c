@@ -10,42 +10,28 @@
 
 /* ---- Parameters ---- */
 
-size_t icl_linear_p_size(icl_parameterization parameterization, size_t d) {
+icl_linear_sizes icl_linear_sizes_of(icl_parameterization parameterization, size_t d) {
     switch (parameterization) {
     case ICL_LINEAR_FULL:
-        return (d + 1) * (d + 1);
+        return (icl_linear_sizes){(d + 1) * (d + 1), (d + 1) * (d + 1)};
     case ICL_LINEAR_DIAG:
+        return (icl_linear_sizes){2, 2};
     case ICL_LINEAR_GDPP:
-        return 2;
-    case ICL_LINEAR_SPARSE_B:
-        return d * d;
+        return (icl_linear_sizes){2, 1};
     case ICL_LINEAR_SPARSE:
+        return (icl_linear_sizes){0, d * d};
+    case ICL_LINEAR_SPARSE_B:
+        return (icl_linear_sizes){d * d, d * d};
     case ICL_PARAMETERIZATION_COUNT:
         break;
     }
-    return 0;
-}
-
-size_t icl_linear_q_size(icl_parameterization parameterization, size_t d) {
-    switch (parameterization) {
-    case ICL_LINEAR_FULL:
-        return (d + 1) * (d + 1);
-    case ICL_LINEAR_DIAG:
-        return 2;
-    case ICL_LINEAR_GDPP:
-        return 1;
-    case ICL_LINEAR_SPARSE:
-    case ICL_LINEAR_SPARSE_B:
-        return d * d;
-    case ICL_PARAMETERIZATION_COUNT:
-        break;
-    }
-    return 0;
+    return (icl_linear_sizes){0, 0};
 }
 
 static size_t layer_size(const icl_linear_transformer_params *params, size_t d) {
     const size_t heads = params->heads > 0 ? params->heads : 1;
-    return heads * (icl_linear_p_size(params->parameterization, d) + icl_linear_q_size(params->parameterization, d));
+    const icl_linear_sizes sizes = icl_linear_sizes_of(params->parameterization, d);
+    return heads * (sizes.p + sizes.q);
 }
 
 size_t icl_linear_transformer_size(const icl_linear_transformer_params *params, size_t d) {

@@ -6,9 +6,13 @@
 
 #include "iclab/ops_linear_transformer.h"
 
-/* Returns the number of parameters of P, then of Q, of one head. d is D - 1. */
-size_t icl_linear_p_size(icl_parameterization parameterization, size_t d);
-size_t icl_linear_q_size(icl_parameterization parameterization, size_t d);
+/* The numbers of parameters of P and of Q of one head. */
+typedef struct icl_linear_sizes {
+    size_t p, q;
+} icl_linear_sizes;
+
+/* Returns these numbers. d is D - 1. */
+icl_linear_sizes icl_linear_sizes_of(icl_parameterization parameterization, size_t d);
 
 /* Returns where layer `i` of the `depth` layers in use begins in the parameter vector. The params are complete. */
 size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size_t d, size_t i);

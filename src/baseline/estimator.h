@@ -79,7 +79,7 @@ typedef struct icl_filter_fit {
     icl_filter_model *model;
     const void *shape;
     size_t coefficient_count; /* 1 … ICL_MAX_COEFFICIENTS */
-    size_t sequences;         /* how many of the set's first sequences are used */
+    size_t sequences;         /* the number of the set's first sequences that are used */
     size_t iterations;        /* at most */
 } icl_filter_fit;
 

@@ -413,7 +413,7 @@ static icl_status copy_prior(const icl_task_prior *prior, icl_predictors *predic
     const size_t elements = prior->dimension * prior->dimension;
 
     predictors->prior = *prior;
-    predictors->prior.covariance_root = NULL; /* only used for fitting, which asks the task */
+    predictors->prior.covariance_root = NULL; /* fitting alone uses it, and takes it from the task */
     if (prior->weight_root) {
         ICL_CHECK(icl_allocate(elements, sizeof(double), "weight root", &predictors->weight_root, error));
         memcpy(predictors->weight_root, prior->weight_root, elements * sizeof(double));

@@ -22,7 +22,6 @@
 _Static_assert(SIZE_MAX > UINT_MAX, "ICL_KEY would take a size_t for an enum");
 
 /* The origin of values that overrides or code set. */
-#define OVERRIDE "override"
 
 static void release_value(recipe_value *value) {
     icl_free(&value->text);
@@ -248,11 +247,11 @@ static icl_status set_meaning(icl_recipe *recipe, const char *section, const cha
                               recipe_value value, const char *text, icl_error *error) {
     size_t index;
 
-    ICL_CHECK(find_known(recipe, section, name, OVERRIDE, &index, error));
+    ICL_CHECK(find_known(recipe, section, name, ICL_RECIPE_OVERRIDE, &index, error));
     const icl_recipe_key *key = &recipe->keys[index];
     return key->type == type && in_range(key, type == ICL_KEY_COUNT ? (double)value.count : value.number)
-               ? store(recipe, index, value, text, OVERRIDE, error)
-               : refuse_value(key, text, OVERRIDE, error);
+               ? store(recipe, index, value, text, ICL_RECIPE_OVERRIDE, error)
+               : refuse_value(key, text, ICL_RECIPE_OVERRIDE, error);
 }
 
 icl_status icl_recipe_set_count(icl_recipe *recipe, const char *section, const char *key, uint64_t value,
@@ -273,7 +272,7 @@ icl_status icl_recipe_set_number(icl_recipe *recipe, const char *section, const 
 
 icl_status icl_recipe_set_text(icl_recipe *recipe, const char *section, const char *key, const char *value,
                                icl_error *error) {
-    return icl_recipe_set(recipe, section, key, value, OVERRIDE, error);
+    return icl_recipe_set(recipe, section, key, value, ICL_RECIPE_OVERRIDE, error);
 }
 
 /* ---- Creation and destruction ---- */
@@ -365,7 +364,7 @@ icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_e
         goto done;
     }
     *dot = '\0';
-    ICL_TRY(icl_recipe_set(recipe, trim(copy), trim(dot + 1), trim(equals + 1), OVERRIDE, error));
+    ICL_TRY(icl_recipe_set(recipe, trim(copy), trim(dot + 1), trim(equals + 1), ICL_RECIPE_OVERRIDE, error));
 done:
     icl_free(&copy);
     return status;
@@ -392,19 +391,6 @@ const char *icl_recipe_left_default(const icl_recipe *recipe, const char *sectio
     const size_t index = icl_recipe_find(recipe, section, name);
     assert(index < recipe->key_count && "a key that the table does not have");
     return recipe->values[index].is_default ? NULL : recipe->keys[index].default_value;
-}
-
-icl_status icl_recipe_print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error) {
-    const char *before = "";
-
-    for (size_t i = 0; i < recipe->key_count; i++) {
-        if (strcmp(recipe->values[i].origin, OVERRIDE) != 0)
-            continue;
-        ICL_CHECK(icl_text_print(text, error, "%s%s.%s=%s", before, recipe->keys[i].section, recipe->keys[i].name,
-                                 recipe->values[i].text));
-        before = " ";
-    }
-    return ICL_OK;
 }
 
 const char *icl_recipe_text(const icl_recipe *recipe, const char *section, const char *key) {
@@ -617,19 +603,6 @@ icl_status icl_recipe_check(const icl_recipe *recipe, const char *section, icl_e
     for (size_t i = 0; i < recipe->key_count; i++)
         if (strcmp(recipe->keys[i].section, section) == 0 && !recipe->values[i].is_default && !is_used(recipe, i))
             return refuse(recipe, i, error);
-    return ICL_OK;
-}
-
-icl_status icl_recipe_check_own(const icl_recipe *recipe, const icl_recipe_own *family, icl_error *error) {
-    for (size_t i = 0; i < recipe->key_count; i++) {
-        const icl_recipe_key *key = &recipe->keys[i];
-        if (strcmp(key->section, family->section) == 0 && !recipe->values[i].is_default &&
-            !icl_recipe_lists(family->keys, key))
-            return icl_fail(error, ICL_ERROR_INPUT,
-                            "%s: %s.%s = %s: the program's own %s %s does not read it: expected %s, its default",
-                            recipe->values[i].origin, key->section, key->name, recipe->values[i].text, family->section,
-                            family->family, key->default_value[0] ? key->default_value : "nothing");
-    }
     return ICL_OK;
 }
 

@@ -39,9 +39,6 @@ typedef struct icl_recipe_own {
     const icl_recipe_group *const *keys;
 } icl_recipe_own;
 
-/* Returns ICL_ERROR_INPUT if a key of the section is not at its default and the program's family does not read it. */
-icl_status icl_recipe_check_own(const icl_recipe *recipe, const icl_recipe_own *own, icl_error *error);
-
 /* As icl_recipe_write, but `count` sections have a family of the program's own: the text has its name, the keys that it
  * reads, and those that are not at their defaults. */
 icl_status icl_recipe_write_own(const icl_recipe *recipe, const icl_recipe_own *own, size_t count, char **text,
@@ -52,11 +49,10 @@ icl_status icl_recipe_write_own(const icl_recipe *recipe, const icl_recipe_own *
 icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
                           const char *origin, icl_error *error);
 
+/* The origin of a value that an override has set. */
+#define ICL_RECIPE_OVERRIDE "override"
+
 /* Returns the origin of a key's value: "versatile.ini:7", "override" or "default". The key must be in the table. */
 const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, const char *name);
-
-/* Appends the values that come from overrides, as "section.key=value", in the order of the table and separated by
- * blanks. */
-icl_status icl_recipe_print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error);
 
 #endif

@@ -69,7 +69,7 @@ static const known_answer answers[] = {
     {ICL_TESTED_ON_OPENING, ICL_OP_update_step, "update adam (65)(65)(65)(3)(1)", NEAR},
     {ICL_TESTED_LINEAR_TRANSFORMER, ICL_OP_linear_transformer_gradient,
      "linear_transformer_gradient full (depth 3 of 3, heads 1, tokens in gram space) (5)", NEAR},
-    /* With more pairs than coordinates the row of noise has a chi-distributed element, too. */
+    /* The row of noise has a chi-distributed element, too, if there are more pairs than coordinates. */
     {ICL_TESTED_GRAM, ICL_OP_gram_sample, "gram_sample short (9x5x5)", 0},
     {ICL_TESTED_GRAM, ICL_OP_gram_sample, "gram_sample long (9x5x5)", 0},
     {ICL_TESTED_SMALL, ICL_OP_matmul, "matmul beta (3x67)(3x5)(5x67) plain integers", 0},
@@ -614,7 +614,7 @@ typedef struct device_list {
     const icl_log *log;
     icl_device *devices;
     size_t count;
-    icl_device at; /* the device at trial, if is_at is set */
+    icl_device at; /* the device that the child process is testing, if is_at is set */
     bool is_at;
     icl_status status;
     icl_error *error;

@@ -1,5 +1,5 @@
 /* The output of a reproduction: figures, curves over seeds, findings.csv, and the report that contains them. */
-#include "papers/curves.h"
+#include "papers/reproduce.h"
 
 #include <inttypes.h>
 #include <math.h>

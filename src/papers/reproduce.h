@@ -20,6 +20,7 @@
 #include "iclab/session.h"
 #include "iclab/status.h"
 #include "iclab/text.h"
+#include "report/curves.h"
 #include "report/figure.h"
 #include "report/report.h"
 
@@ -141,7 +142,7 @@ typedef struct icl_reproduce_params {
     void *user;
 } icl_reproduce_params;
 
-/* A point of a curve over seeds (curves.h), for curves.csv and the report. */
+/* A point of a curve over seeds (icl_curves_draw), for curves.csv and the report. */
 typedef struct icl_curve_row {
     char figure[64], curve[128];
     double x, mean, standard_error; /* NaN: it has none */
@@ -208,8 +209,7 @@ typedef struct icl_reproduce_summary {
 icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error);
 
 /* Runs a reproduction. ICL_OK even if targets are missed: the summary counts them. ICL_ERROR_INPUT if params->only left
- * nothing to judge (icl_cells_check of study_list.h says so before anything is trained). ICL_ERROR_INTERRUPTED if
- * stopped: finished work is kept. */
+ * nothing to judge. ICL_ERROR_INTERRUPTED if stopped: finished work is kept. */
 icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                          icl_reproduce_summary *summary, icl_error *error);
 
@@ -239,6 +239,11 @@ icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_
 icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error);
 
 icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error);
+
+/* Draws the curves of a quantity over seeds, each point their mean with its standard error. Adds their points to
+ * curves.csv and to the report, in place of the points of an earlier figure of that name in this run. Draws nothing if
+ * all our values are NaN, because then its cells were not asked for. */
+icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_error *error);
 
 /* ---- The record that a reproduction leaves: findings.csv, curves.csv and report.html ---- */
 

@@ -5,16 +5,20 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/allocate.h"
-#include "core/recipe_store.h"
+#include "core/file.h"
 #include "iclab/file.h"
-#include "iclab/nearest.h"
 #include "iclab/run.h"
 #include "numeric/statistics.h"
+#include "papers/measures.h"
 #include "papers/study_frame.h"
 #include "papers/study_list.h"
+#include "run/cell.h"
+#include "run/metrics.h"
 #include "run/recipe_keys.h"
+#include "run/sweep/work.h"
 #include "train/settings.h"
 
 /* ---- Failures ---- */
@@ -30,7 +34,8 @@ void icl_study_check(const icl_study *study, icl_status status, const icl_error 
     study->frame->error = *error;
 }
 
-icl_status icl_study_end(const icl_study *study, icl_error *error) {
+/* Returns the first failure of a plan, a judge or a conclusion. */
+static icl_status end_study(const icl_study *study, icl_error *error) {
     if (!icl_study_has_failed(study))
         return ICL_OK;
     return icl_fail(error, study->frame->status, "%s", study->frame->error.message);
@@ -167,7 +172,7 @@ static void choose(icl_study *study) {
     }
 }
 
-void icl_study_close(icl_study *study) {
+static void close_study(icl_study *study) {
     icl_study_frame *frame = study->frame;
 
     for (size_t i = 0; i < study->count; i++)
@@ -178,7 +183,8 @@ void icl_study_close(icl_study *study) {
     icl_free(&frame->held);
 }
 
-icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error) {
+/* Plans the study of run->reproduction. Close it even after a failure. */
+static icl_status open_study(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error) {
     const size_t numbers = run->reproduction->numbers;
 
     *frame = (icl_study_frame){.status = ICL_OK};
@@ -189,10 +195,11 @@ icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_stud
     run->reproduction->plan(study);
     ICL_CHECK(icl_allocate(study->count + 1, sizeof *frame->scratch, "numbers", &frame->scratch, error));
     choose(study);
-    return icl_study_end(study, error);
+    return end_study(study, error);
 }
 
-bool icl_study_trains(const icl_study *study, const kept_cell *kept) {
+/* Returns whether the cell is trained or measured, for itself or for others. */
+static bool trains(const icl_study *study, const kept_cell *kept) {
     const icl_reproduction *reproduction = study->run->reproduction;
 
     return kept->is_trained && !(reproduction->leaves_out && reproduction->leaves_out(study, &kept->cell));
@@ -299,11 +306,12 @@ static bool is_last_of_point(const icl_study *study, size_t index) {
     return true;
 }
 
-void icl_study_judge_point(icl_study *study, size_t index) {
+/* Judges the point of the cell with this number, if the cell is the point's last one. */
+static void judge_point(icl_study *study, size_t index) {
     const icl_reproduction *reproduction = study->run->reproduction;
     const kept_cell *kept = (const kept_cell *)study->cells[index];
 
-    if (!kept->is_chosen || !icl_study_trains(study, kept) || !is_last_of_point(study, index))
+    if (!kept->is_chosen || !trains(study, kept) || !is_last_of_point(study, index))
         return;
     study->frame->judged = &kept->cell;
     for (size_t i = 0; i < reproduction->check_count; i++)
@@ -363,7 +371,8 @@ void icl_study_draw(icl_study *study, icl_curves *curves) {
     icl_curves_release(curves);
 }
 
-void icl_study_conclude(icl_study *study) {
+/* Judges and draws across points. */
+static void conclude(icl_study *study) {
     const icl_reproduction *reproduction = study->run->reproduction;
 
     for (size_t i = 0; i < reproduction->figure_count; i++)
@@ -374,9 +383,9 @@ void icl_study_conclude(icl_study *study) {
 
 static icl_status judge_all(icl_study *study, icl_error *error) {
     for (size_t i = 0; i < study->count; i++)
-        icl_study_judge_point(study, i);
-    icl_study_conclude(study);
-    return icl_study_end(study, error);
+        judge_point(study, i);
+    conclude(study);
+    return end_study(study, error);
 }
 
 /* ---- Lists ---- */
@@ -390,7 +399,7 @@ static icl_status list_cell(const icl_study *study, size_t index, const icl_stud
         is_first = is_first && (study->cells[i]->is_helper || strcmp(study->cells[i]->group, kept->group) != 0);
     if (listener->cell && is_first)
         ICL_CHECK(listener->cell(listener->user, kept->group, error));
-    if (listener->training && icl_study_trains(study, kept) && kept->recipe && !kept->cell.is_untrained)
+    if (listener->training && trains(study, kept) && kept->recipe && !kept->cell.is_untrained)
         ICL_CHECK(listener->training(listener->user, kept->folder, kept->recipe, error));
     return ICL_OK;
 }
@@ -418,7 +427,7 @@ icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reprod
     icl_status status = ICL_OK;
 
     own.seed = own.seed == 0 ? 1 : own.seed;
-    ICL_TRY(icl_study_open(&run, &frame, &study, error));
+    ICL_TRY(open_study(&run, &frame, &study, error));
     for (size_t i = 0; i < study.count; i++)
         ICL_TRY(list_cell(&study, i, listener, error));
     for (size_t i = 0; listener->plant && i < study.count; i++)
@@ -427,64 +436,498 @@ icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reprod
         status = judge_all(&study, error);
 done:
     icl_record_release(&run);
-    icl_study_close(&study);
+    close_study(&study);
     return status;
 }
 
-/* ---- Lists of cells ---- */
+/* How long to wait for a training that another process holds. */
+#define WAIT_NANOSECONDS 200000000
 
-void icl_cells_release(icl_cells *cells) {
-    for (size_t i = 0; i < cells->count; i++)
-        icl_free(&cells->names[i]);
-    icl_free(&cells->names);
-    *cells = (icl_cells){0};
+icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, char **path, icl_error *error) {
+    return icl_path_join(study->run->params->folder, cell->folder, path, error);
 }
 
-static icl_status hear_cell(void *user, const char *group, icl_error *error) {
-    icl_cells *cells = user;
+/* ---- What the study holds for measures, starts and watches ---- */
 
-    ICL_CHECK(icl_grow(&cells->names, cells->count, &cells->capacity, sizeof *cells->names, "names of cells", error));
-    ICL_CHECK(icl_duplicate(group, &cells->names[cells->count], error));
-    cells->count++;
+/* Makes room for one more held object, which is zero. */
+static icl_status hold(const icl_study *study, icl_study_held **held, icl_error *error) {
+    icl_study_frame *frame = study->frame;
+
+    ICL_CHECK(icl_grow(&frame->held, frame->held_count, &frame->held_capacity, sizeof *frame->held, "measures", error));
+    *held = &frame->held[frame->held_count++];
+    **held = (icl_study_held){.memory = NULL};
     return ICL_OK;
 }
 
-icl_status icl_cells_list(const icl_reproduction *reproduction, const icl_reproduce_params *params, icl_cells *cells,
-                          icl_error *error) {
-    return icl_study_list(reproduction, params, &(icl_study_listener){.cell = hear_cell, .user = cells}, error);
-}
+/* Releases all objects held beyond the first `count`. */
+static void release_held(const icl_study *study, size_t count) {
+    icl_study_frame *frame = study->frame;
 
-icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *reproduction, const char *only,
-                           size_t *matched, icl_error *error) {
-    *matched = 0;
-    for (size_t i = 0; i < cells->count; i++)
-        *matched += strstr(cells->names[i], only) != NULL;
-    if (*matched > 0)
-        return ICL_OK;
-    if (cells->count == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: %s has no cells to choose among", only,
-                        reproduction->name);
-    return icl_fail(error, ICL_ERROR_INPUT,
-                    "reproduce: --only %s: no cell's name contains that; the nearest known one is %s "
-                    "(iclab reproduce %s --cells lists them)",
-                    only, icl_nearest(only, (const char *const *)cells->names, cells->count),
-                    reproduction->file ? reproduction->file : reproduction->name);
-}
-
-/* ---- Lists of trainings ---- */
-
-/* Values of a file come from "FOLDERS/NAME:LINE". */
-static void file_of(const icl_recipe *recipe, char *name, size_t size) {
-    name[0] = '\0';
-    for (size_t i = 0; i < recipe->key_count && name[0] == '\0'; i++) {
-        const char *file = icl_path_name(recipe->values[i].origin), *line = strrchr(file, ':');
-        if (line)
-            snprintf(name, size, "%.*s", (int)(line - file), file);
+    while (frame->held_count > count) {
+        icl_study_held *held = &frame->held[--frame->held_count];
+        icl_free(&held->memory);
+        icl_trainer_destroy(&held->trainer);
+        icl_evaluation_destroy(&held->evaluation);
+        icl_batch_release(&held->batch);
     }
 }
 
-icl_status icl_training_describe(const icl_recipe *recipe, char *file, size_t size, icl_text *settings,
-                                 icl_error *error) {
-    file_of(recipe, file, size);
-    return icl_recipe_print_overrides(recipe, settings, error);
+icl_status icl_study_room(const icl_study *study, size_t count, size_t element_size, void *pointer_to_pointer,
+                          icl_error *error) {
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(icl_allocate(count, element_size, "numbers of a study", &held->memory, error));
+    memcpy(pointer_to_pointer, &held->memory, sizeof held->memory);
+    return ICL_OK;
+}
+
+icl_status icl_study_parameters(const icl_study *study, icl_trainer *trainer, float **values, icl_error *error) {
+    ICL_CHECK(icl_study_room(study, icl_model_size(icl_trainer_model(trainer)), sizeof **values, values, error));
+    return icl_trainer_get_parameters(trainer, *values, error);
+}
+
+icl_status icl_study_read(const icl_study *study, icl_tensor tensor, float **values, icl_error *error) {
+    ICL_CHECK(icl_study_room(study, icl_tensor_count(&tensor), sizeof **values, values, error));
+    return icl_tensor_read(tensor, *values, error);
+}
+
+icl_status icl_study_batch(const icl_study *study, const icl_task *task, size_t sequences, uint32_t seed, uint64_t step,
+                           icl_batch *batch, icl_error *error) {
+    const icl_reproduce_params *params = study->run->params;
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(icl_batch_create(task, params->backend, ICL_FOR_EVALUATION, sequences, &held->batch, error));
+    *batch = held->batch;
+    return icl_task_sample(task, params->backend, ICL_FOR_EVALUATION, seed > 0 ? seed : params->seed, step, batch,
+                           error);
+}
+
+icl_status icl_study_evaluate(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                              const char *settings, icl_evaluation **evaluation, icl_error *error) {
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(settings
+                  ? icl_reproduce_evaluate_as(study->run, trained, cell->complete, settings, &held->evaluation, error)
+                  : icl_evaluate(study->run->params->backend, trained, cell->complete, &held->evaluation, error));
+    *evaluation = held->evaluation;
+    return ICL_OK;
+}
+
+/* ---- Beginnings ---- */
+
+static icl_status create_model(const icl_recipe *recipe, icl_task **task, icl_model **model, icl_error *error) {
+    ICL_CHECK(icl_task_create(recipe, task, error));
+    return icl_model_create(recipe, *icl_task_get_shape(*task), model, error);
+}
+
+/* Makes the parameters that the cell begins with; NULL: its recipe's. */
+static icl_status make_start(icl_study *study, const kept_cell *kept, float **values, icl_error *error) {
+    const icl_study_cell *cell = &kept->cell;
+    const size_t held = study->frame->held_count;
+    icl_trainer *from = NULL;
+    icl_task *task = NULL;
+    icl_model *model = NULL;
+    icl_status status = ICL_OK;
+
+    if (!cell->begins_with && !cell->has_start)
+        return ICL_OK;
+    if (cell->begins_with)
+        ICL_TRY(icl_study_trained(study, cell->begins_with, &from, error));
+    ICL_TRY(create_model(kept->recipe, &task, &model, error));
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof **values, "parameters", values, error));
+    icl_model_initialize(model, (uint32_t)icl_train_keys_read(kept->recipe).seed, *values);
+    ICL_TRY(study->run->reproduction->begin(study, cell, from, model, *values, error));
+done:
+    release_held(study, held);
+    icl_model_destroy(&model);
+    icl_task_destroy(&task);
+    return status;
+}
+
+/* ---- One training ---- */
+
+static void say_begin(void *user, const char *folder, uint64_t step, uint64_t total_steps) {
+    (void)step;
+    icl_reproduce_say(user, "training %s, %" PRIu64 " steps", icl_path_name(folder), total_steps);
+}
+
+/* A cell whose training is watched. */
+typedef struct watched_cell {
+    icl_study *study;
+    const icl_study_cell *cell;
+} watched_cell;
+
+static icl_status watch(void *user, icl_trainer *trainer, double *value, icl_error *error) {
+    const watched_cell *watched = user;
+    icl_study *study = watched->study;
+    const size_t held = study->frame->held_count;
+    const icl_status status = study->run->reproduction->watch(study, watched->cell, trainer, value, error);
+
+    release_held(study, held);
+    return status;
+}
+
+/* Trains a cell, whose lock is held. stop: a worker's; NULL: the study itself trains. */
+static icl_status train(icl_study *study, kept_cell *kept, const char *folder, icl_work_stop *stop,
+                        icl_trainer **trainer, icl_error *error) {
+    const icl_reproduce_params *params = study->run->params;
+    watched_cell watched = {study, &kept->cell};
+    const icl_session_measure measure = {watch, &watched};
+    float *initial = NULL;
+    char command_line[256];
+    bool finished;
+    icl_status status = ICL_OK;
+
+    icl_reproduce_command(study->run, command_line, sizeof command_line);
+    ICL_TRY(icl_cell_is_finished(folder, kept->recipe, &finished, error));
+    if (!finished)
+        ICL_TRY(make_start(study, kept, &initial, error));
+    const icl_cell_params training = {.session = {.backend = params->backend,
+                                                  .recipe = kept->recipe,
+                                                  .folder = folder,
+                                                  .stop = stop ? &stop->stop : params->stop,
+                                                  .report = stop ? icl_work_look : params->progress,
+                                                  .user = stop ? stop : params->user,
+                                                  .measure = kept->cell.is_watched ? &measure : NULL},
+                                      .initial = initial,
+                                      .recipe_name = study->run->reproduction->name,
+                                      .command_line = command_line,
+                                      .begin = say_begin,
+                                      .user = study->run};
+    status = icl_cell_train(&training, trainer, error);
+done:
+    icl_free(&initial);
+    return status;
+}
+
+icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_trainer **trainer, icl_error *error) {
+    icl_study_held *held = NULL;
+    char *folder = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_folder(study, cell, &folder, error));
+    ICL_TRY(hold(study, &held, error));
+    const size_t place = study->frame->held_count - 1; /* the training may hold more objects on its way */
+    ICL_TRY(train(study, (kept_cell *)cell, folder, NULL, trainer, error));
+    study->frame->held[place].trainer = *trainer;
+done:
+    icl_free(&folder);
+    return status;
+}
+
+static icl_status claim(const icl_study *study, const char *folder, icl_lock **lock, icl_error *error) {
+    return icl_lock_claim(study->run->params->folder, icl_path_name(folder), lock, error);
+}
+
+static icl_status train_cell(icl_study *study, kept_cell *kept, icl_trainer **trainer, icl_error *error) {
+    icl_lock *lock = NULL;
+    char *folder = NULL;
+    bool finished = false;
+    icl_status status = ICL_OK;
+
+    if (kept->cell.is_untrained)
+        return icl_trainer_create(study->run->params->backend, kept->recipe, trainer, error);
+    ICL_TRY(icl_study_folder(study, &kept->cell, &folder, error));
+    for (;;) {
+        ICL_TRY(claim(study, folder, &lock, error));
+        if (lock)
+            break;
+        ICL_TRY(icl_reproduce_poll(study->run, error));
+        (void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NANOSECONDS}, NULL);
+    }
+    if (!kept->cell.is_wanted)
+        ICL_TRY(icl_cell_is_finished(folder, kept->recipe, &finished, error));
+    if (!finished)
+        status = train(study, kept, folder, NULL, trainer, error);
+done:
+    icl_lock_release(&lock);
+    icl_free(&folder);
+    return status;
+}
+
+/* ---- A run ---- */
+
+static icl_status measure(icl_study *study, kept_cell *kept, icl_trainer *trained, icl_error *error) {
+    const icl_reproduction *reproduction = study->run->reproduction;
+
+    if (!reproduction->measure || reproduction->numbers == 0)
+        return ICL_OK;
+    if (!kept->numbers)
+        ICL_CHECK(icl_allocate(reproduction->numbers, sizeof *kept->numbers, "numbers", &kept->numbers, error));
+    memcpy(kept->numbers, study->frame->nothing, reproduction->numbers * sizeof *kept->numbers);
+    kept->cell.numbers = kept->numbers;
+    const icl_status status = reproduction->measure(study, &kept->cell, trained, kept->numbers, error);
+    release_held(study, 0);
+    kept->cell.is_measured = status == ICL_OK;
+    return status;
+}
+
+static icl_status run_cell(icl_study *study, kept_cell *kept, icl_error *error) {
+    icl_trainer *trained = NULL;
+    icl_status status = ICL_OK;
+
+    if (!trains(study, kept))
+        return ICL_OK;
+    ICL_TRY(icl_reproduce_poll(study->run, error));
+    if (kept->recipe)
+        status = train_cell(study, kept, &trained, error);
+    kept->cell.has_diverged = status == ICL_ERROR_DIVERGED && kept->cell.may_diverge;
+    if (kept->cell.has_diverged)
+        status = ICL_OK;
+    else if (status == ICL_OK && kept->cell.is_wanted)
+        status = measure(study, kept, trained, error);
+done:
+    icl_trainer_destroy(&trained);
+    return status;
+}
+
+/* Keeps a training for the report, and tells the caller of it. */
+static icl_status keep_training(icl_reproducing *run, const icl_training_row *training, icl_error *error) {
+    ICL_CHECK(icl_grow(&run->trainings, run->training_count, &run->training_capacity, sizeof *run->trainings,
+                       "trainings", error));
+    run->trainings[run->training_count++] = *training;
+    if (run->params->trained)
+        run->params->trained(run->params->user, run->reproduction, training);
+    return ICL_OK;
+}
+
+/* Reads where the training of a cell began and ended in its folder. */
+static icl_status record_training(const icl_study *study, const kept_cell *kept, icl_error *error) {
+    const icl_study_cell *cell = &kept->cell;
+    icl_training_row row = {.seed = (uint32_t)icl_train_keys_read(kept->recipe).seed,
+                            .first = (double)NAN,
+                            .last = (double)NAN,
+                            .has_diverged = cell->has_diverged};
+    icl_metrics metrics = {0};
+    char *folder = NULL;
+    icl_status status = ICL_OK;
+
+    snprintf(row.what, sizeof row.what, "%s", cell->name);
+    ICL_TRY(icl_study_folder(study, cell, &folder, error));
+    ICL_TRY(icl_metrics_read(folder, &metrics, error));
+    ICL_TRY(icl_metrics_final_loss(folder, &row.last, error));
+    if (metrics.count > 0)
+        row.first = metrics.loss[0];
+    row.has_diverged = row.has_diverged || (metrics.count > 0 && isnan(row.last));
+    status = keep_training(study->run, &row, error);
+done:
+    icl_metrics_release(&metrics);
+    icl_free(&folder);
+    return status;
+}
+
+static icl_status record_trainings(const icl_study *study, icl_error *error) {
+    for (size_t i = 0; i < study->count; i++) {
+        const kept_cell *kept = (const kept_cell *)study->cells[i];
+        const bool is_behind = kept->has_missed || study->frame->has_missed_across;
+        if (is_behind && kept->recipe && !kept->cell.is_untrained && trains(study, kept))
+            ICL_CHECK(record_training(study, kept, error));
+    }
+    return ICL_OK;
+}
+
+static icl_status run_study(icl_reproducing *run, icl_error *error) {
+    icl_study_frame frame;
+    icl_study study;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_study(run, &frame, &study, error));
+    for (size_t i = 0; i < study.count; i++) {
+        ICL_TRY(run_cell(&study, (kept_cell *)study.cells[i], error));
+        judge_point(&study, i);
+        ICL_TRY(end_study(&study, error));
+    }
+    conclude(&study);
+    ICL_TRY(end_study(&study, error));
+    status = record_trainings(&study, error);
+done:
+    close_study(&study);
+    return status;
+}
+
+icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
+                         icl_reproduce_summary *summary, icl_error *error) {
+    icl_reproduce_params own = *params;
+    icl_reproducing run = {.params = &own, .reproduction = reproduction};
+    const double start = icl_clock_seconds() - params->seconds_before;
+    icl_status status = ICL_OK;
+
+    if (own.seed == 0)
+        own.seed = 1;
+    ICL_TRY(icl_folder_create(own.folder, error));
+    ICL_TRY(icl_record_begin(&run, error));
+    ICL_TRY(run_study(&run, error));
+    if (run.findings == 0)
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "%s: %s: no cell's name contains that, or no check is about it; expected a part of one, or "
+                         "nothing for all",
+                         reproduction->name, own.only ? own.only : ""));
+    ICL_TRY(icl_record_end(&run, icl_clock_seconds() - start, error));
+done:
+    *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start, run.judged};
+    icl_record_release(&run);
+    return status;
+}
+
+/* ---- Workers ---- */
+
+typedef struct opened_study {
+    icl_reproduce_params params;
+    icl_reproducing run;
+    icl_study_frame frame;
+    icl_study study;
+} opened_study;
+
+typedef struct item {
+    opened_study *study;
+    kept_cell *kept;
+} item;
+
+/* The trainings of several studies. */
+typedef struct trainings {
+    opened_study *studies; /* [study_count] */
+    item *items;           /* [count] */
+    size_t study_count, count, capacity;
+} trainings;
+
+static void close_all(trainings *list) {
+    for (size_t i = 0; i < list->study_count; i++)
+        close_study(&list->studies[i].study);
+    icl_free(&list->studies);
+    icl_free(&list->items);
+}
+
+static icl_status add_trainings(trainings *list, opened_study *opened, icl_error *error) {
+    for (size_t i = 0; i < opened->study.count; i++) {
+        kept_cell *kept = (kept_cell *)opened->study.cells[i];
+        if (!trains(&opened->study, kept) || !kept->recipe || kept->cell.is_untrained)
+            continue;
+        ICL_CHECK(icl_grow(&list->items, list->count, &list->capacity, sizeof *list->items, "trainings", error));
+        list->items[list->count++] = (item){opened, kept};
+    }
+    return ICL_OK;
+}
+
+static icl_status open_all(const icl_reproduce_shared *shared, icl_backend *backend, trainings *list,
+                           icl_error *error) {
+    ICL_CHECK(icl_allocate(shared->count, sizeof *list->studies, "studies", &list->studies, error));
+    for (size_t i = 0; i < shared->count; i++) {
+        opened_study *opened = &list->studies[list->study_count];
+        if (!shared->reproductions[i]->plan)
+            continue;
+        opened->params = shared->params[i];
+        opened->params.backend = backend;
+        opened->params.seed = opened->params.seed == 0 ? 1 : opened->params.seed;
+        opened->run = (icl_reproducing){.params = &opened->params, .reproduction = shared->reproductions[i]};
+        list->study_count++;
+        ICL_CHECK(open_study(&opened->run, &opened->frame, &opened->study, error));
+        ICL_CHECK(add_trainings(list, opened, error));
+    }
+    return ICL_OK;
+}
+
+static icl_status is_finished(const icl_study *study, const icl_study_cell *cell, bool *finished, icl_error *error) {
+    char *folder = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_folder(study, cell, &folder, error));
+    ICL_TRY(icl_cell_is_finished(folder, cell->complete, finished, error));
+done:
+    icl_free(&folder);
+    return status;
+}
+
+static icl_status look(void *context, size_t index, icl_item_state *state, icl_error *error) {
+    const item *listed = &((const trainings *)context)->items[index];
+    const icl_study_cell *before = listed->kept->cell.begins_with;
+    bool finished, is_ready = true;
+
+    ICL_CHECK(is_finished(&listed->study->study, &listed->kept->cell, &finished, error));
+    if (!finished && before)
+        ICL_CHECK(is_finished(&listed->study->study, before, &is_ready, error));
+    *state = finished ? ICL_ITEM_FINISHED : is_ready ? ICL_ITEM_OPEN : ICL_ITEM_WAITING;
+    return ICL_OK;
+}
+
+static icl_status claim_item(void *context, size_t index, icl_lock **lock, icl_error *error) {
+    const item *listed = &((const trainings *)context)->items[index];
+
+    ICL_CHECK(icl_folder_create(listed->study->params.folder, error));
+    return claim(&listed->study->study, listed->kept->folder, lock, error);
+}
+
+static icl_status train_item(void *context, size_t index, icl_work_stop *stop, icl_error *error) {
+    const item *listed = &((const trainings *)context)->items[index];
+    icl_trainer *trainer = NULL;
+    char *folder = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_folder(&listed->study->study, &listed->kept->cell, &folder, error));
+    status = train(&listed->study->study, listed->kept, folder, stop, &trainer, error);
+    if (status == ICL_ERROR_DIVERGED)
+        status = ICL_OK; /* the diverged training is reported to the study itself */
+done:
+    icl_trainer_destroy(&trainer);
+    icl_free(&folder);
+    return status;
+}
+
+static icl_work_list list_of(trainings *list, const icl_reproduce_params *params, long parent) {
+    return (icl_work_list){.count = list->count,
+                           .noun = "trainings",
+                           .look = look,
+                           .claim = claim_item,
+                           .work = train_item,
+                           .context = list,
+                           .stop = params->stop,
+                           .parent = parent,
+                           .say = params->say,
+                           .user = params->user};
+}
+
+icl_status icl_study_train_all(const icl_reproduce_shared *shared, icl_backend *backend, long parent,
+                               icl_error *error) {
+    trainings all = {.count = 0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_all(shared, backend, &all, error));
+    const icl_work_list list = list_of(&all, &shared->params[0], parent);
+    status = icl_work_finish(&list, error);
+done:
+    close_all(&all);
+    return status;
+}
+
+icl_status icl_study_count_unfinished(const icl_reproduce_shared *shared, size_t *unfinished, icl_error *error) {
+    trainings all = {.count = 0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_all(shared, NULL, &all, error));
+    const icl_work_list list = list_of(&all, &shared->params[0], 0);
+    status = icl_work_count(&list, unfinished, error);
+done:
+    close_all(&all);
+    return status;
+}
+
+/* ---- Parameters along a training ---- */
+
+icl_status icl_study_go_to_step(const icl_study *study, const icl_study_cell *cell, uint64_t step, icl_trainer *trainer,
+                                icl_error *error) {
+    const icl_model *model = icl_trainer_model(trainer);
+    char *path = NULL;
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_folder(study, cell, &path, error));
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_run_read_snapshot(path, step, model, values, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+done:
+    icl_free(&values);
+    icl_free(&path);
+    return status;
 }

@@ -14,7 +14,6 @@
 #ifndef ICLAB_PAPERS_STUDY_H
 #define ICLAB_PAPERS_STUDY_H
 
-#include "papers/curves.h"
 #include "papers/reproduce.h"
 
 enum { ICL_CELL_SETTINGS = 4, ICL_CELL_PLACES = 4 };

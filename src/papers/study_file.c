@@ -165,7 +165,9 @@ static const char *place_in(const icl_study_file *file, icl_scale scale, const c
     return sets(file, at, key) ? at : sets(file, section, key) ? section : NULL;
 }
 
-const char *icl_study_place(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
+/* Returns the section whose value of a key counts for a section at a scale: that for the scale, the section itself, or
+ * [check] or [figure], which hold what the sections of their kind leave out. The section itself if none has it. */
+static const char *deciding_section(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
     const char *place = place_in(file, scale, section, key);
 
     for (size_t i = 0; i < KINDS && !place; i++) {
@@ -181,8 +183,8 @@ const char *icl_study_place(const icl_study_file *file, icl_scale scale, const c
     return place ? place : section;
 }
 
-const char *icl_study_text(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
-    return icl_recipe_text(file->values, icl_study_place(file, scale, section, key), key);
+static const char *deciding_text(const icl_study_file *file, icl_scale scale, const char *section, const char *key) {
+    return icl_recipe_text(file->values, deciding_section(file, scale, section, key), key);
 }
 
 static icl_status add_keys(icl_grid_keys *keys, const char *section_name, const icl_recipe_key *rows,
@@ -245,8 +247,8 @@ static void list_positions(const char *table, char list[ICL_STUDY_TEXT]) {
 icl_status icl_study_positions(const icl_study_file *file, icl_scale scale, const char *section, icl_list *positions,
                                icl_error *error) {
     const bool is_figure = icl_study_name_in(section, "figure") != NULL;
-    const char *text = icl_study_text(file, scale, section, "positions"), *key = "positions";
-    const char *target = is_figure ? "" : icl_study_text(file, scale, section, "target");
+    const char *text = deciding_text(file, scale, section, "positions"), *key = "positions";
+    const char *target = is_figure ? "" : deciding_text(file, scale, section, "target");
     char list[ICL_STUDY_TEXT];
     icl_error reason = {0};
 
@@ -258,13 +260,13 @@ icl_status icl_study_positions(const icl_study_file *file, icl_scale scale, cons
     const icl_status status = text[0] == '\0' ? ICL_OK : icl_list_parse(text, positions, &reason);
     if (status != ICL_ERROR_INPUT)
         return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", reason.message);
-    return icl_recipe_reject(file->values, icl_study_place(file, scale, section, key), key, error, "%s",
+    return icl_recipe_reject(file->values, deciding_section(file, scale, section, key), key, error, "%s",
                              reason.message);
 }
 
 /* Returns whether the best of a point's seeds is meant. */
 static bool chooses_best(const icl_study_file *file, icl_scale scale, const char *section) {
-    const char *place = icl_study_place(file, scale, section, "seeds");
+    const char *place = deciding_section(file, scale, section, "seeds");
     return icl_recipe_choice(file->values, place, "seeds") == ICL_STUDY_BEST;
 }
 
@@ -278,7 +280,7 @@ typedef struct hearing {
 } hearing;
 
 static const char *text_heard(const hearing *all, const char *key) {
-    return icl_study_text(all->file, all->scale, all->section, key);
+    return deciding_text(all->file, all->scale, all->section, key);
 }
 
 /* Hears an expression at a position, or, if that is NULL, as it is. */
@@ -477,7 +479,7 @@ static const char *text_in(const icl_study_file *file, const char *section_name,
 
 static icl_status check_scales(const icl_study_file *file, const char *section_name, const char *key,
                                icl_error *error) {
-    const char *place = icl_study_place(file, ICL_SCALE_CI, section_name, key);
+    const char *place = deciding_section(file, ICL_SCALE_CI, section_name, key);
 
     for (const char *word = text_in(file, place, key); *word;) {
         const size_t length = strcspn(word, ", ");
@@ -513,11 +515,11 @@ typedef struct reading {
 } reading;
 
 static const char *text_at(const reading *at, const char *key) {
-    return icl_study_text(at->file, at->scale, at->in->name, key);
+    return deciding_text(at->file, at->scale, at->in->name, key);
 }
 
 static const char *place_at(const reading *at, const char *key) {
-    return icl_study_place(at->file, at->scale, at->in->name, key);
+    return deciding_section(at->file, at->scale, at->in->name, key);
 }
 
 /* Checks that an evaluation, "shifted" or "shifted@3", has a section, which tells of a key if there is a value. */
@@ -839,4 +841,71 @@ void icl_study_file_destroy(icl_study_file **file) {
 
 const icl_reproduction *icl_study_file_reproduction(const icl_study_file *file) {
     return &file->reproduction;
+}
+
+/* ---- Asked by plans and findings: texts of sections at the study's scale ---- */
+
+const icl_study_file *icl_study_file_of(const icl_study *study) {
+    return study->run->reproduction->data;
+}
+
+const char *icl_study_text_of(const icl_study *study, const char *section, const char *key) {
+    return deciding_text(icl_study_file_of(study), study->scale, section, key);
+}
+
+const char *icl_study_place_of(const icl_study *study, const char *section, const char *key) {
+    return deciding_section(icl_study_file_of(study), study->scale, section, key);
+}
+
+bool icl_study_is_at(const icl_study *study, const char *section, const char *key) {
+    const char *list = icl_study_text_of(study, section, key);
+    return list[0] == '\0' || strstr(list, icl_scale_name(study->scale));
+}
+
+bool icl_study_is_about(const icl_study *study, const char *section, const char *cell) {
+    const char *parts = icl_study_text_of(study, section, "cells");
+    char part[ICL_STUDY_TEXT];
+    bool is_named = parts[0] == '\0';
+
+    while (!is_named && icl_study_next_value(&parts, part))
+        is_named = strstr(cell, part) != NULL;
+    return is_named && icl_study_is_at(study, section, "scales");
+}
+
+/* ---- Where a cell comes from ---- */
+
+const icl_study_cell *icl_study_find_training(const icl_study *study, const char *name, size_t number) {
+    for (size_t i = 0; i < study->count; i++)
+        if (strcmp(study->cells[i]->name, name) == 0 && number-- == 0)
+            return study->cells[i];
+    return NULL;
+}
+
+const char *icl_study_shared(const icl_study *study, const char *name) {
+    const icl_study_section *shared = icl_study_section_find(icl_study_file_of(study), ICL_PHRASE("settings %s", name));
+    return shared ? shared->name : NULL;
+}
+
+icl_study_origin icl_study_origin_of(const icl_study *study, const char *name) {
+    const icl_study_section *own = icl_study_section_find(icl_study_file_of(study), ICL_PHRASE("cell %s", name));
+    icl_study_origin origin = {{own ? own->name : NULL, NULL}};
+
+    for (const char *dash = strchr(name, '-'); !origin.sections[1] && dash; dash = strchr(dash + 1, '-')) {
+        const char *one = icl_study_shared(study, ICL_PHRASE("%.*s", (int)(dash - name), name));
+        const char *other = icl_study_shared(study, dash + 1);
+        if (!own && one && other)
+            origin = (icl_study_origin){{one, other}};
+    }
+    return origin;
+}
+
+icl_phrase icl_study_join_texts(const icl_study *study, const char *name, const char *key) {
+    const icl_study_origin origin = icl_study_origin_of(study, name);
+    icl_phrase joined = {""};
+
+    for (size_t i = 0; i < 2 && origin.sections[i]; i++) {
+        const char *text = icl_study_text_of(study, origin.sections[i], key);
+        joined = icl_phrase_print("%s%s%s", joined.text, joined.text[0] && text[0] ? ", " : "", text);
+    }
+    return joined;
 }

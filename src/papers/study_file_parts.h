@@ -1,6 +1,5 @@
 /* Shared by the files that handle studies as files: study_file.c reads them, study_of_file.c plans, study_findings.c
- * judges and draws, study_points.c tells both about the file's cells, study_numbers.c finds and measures numbers, and
- * study_value.c reads expressions of them. */
+ * judges and draws, and study_numbers.c finds and measures numbers, and reads expressions of them. */
 #ifndef ICLAB_PAPERS_STUDY_FILE_PARTS_H
 #define ICLAB_PAPERS_STUDY_FILE_PARTS_H
 
@@ -133,11 +132,6 @@ const char *icl_study_name_in(const char *section, const char *word);
 
 /* Returns the section of that name; NULL if the file has none. */
 const icl_study_section *icl_study_section_find(const icl_study_file *file, const char *name);
-
-/* Returns the section whose value of a key counts for a section at a scale: that for the scale, the section itself, or
- * [check] or [figure], which hold what the sections of their kind leave out. The section itself if none has it. */
-const char *icl_study_place(const icl_study_file *file, icl_scale scale, const char *section, const char *key);
-const char *icl_study_text(const icl_study_file *file, icl_scale scale, const char *section, const char *key);
 
 /* Reads the positions of a check or a figure, or those of the table that a check has as its target; none for one
  * without. Clear them in any case. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "numeric/statistics.h"
-#include "papers/curves.h"
 #include "papers/study_frame.h"
 
 /* ---- Findings ---- */

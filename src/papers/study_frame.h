@@ -1,4 +1,4 @@
-/* Shared by the files of the frame: study.c, study_run.c and study_of_file.c. */
+/* Shared by the files of the frame: study.c and study_findings.c. */
 #ifndef ICLAB_PAPERS_STUDY_FRAME_H
 #define ICLAB_PAPERS_STUDY_FRAME_H
 
@@ -36,20 +36,5 @@ typedef struct kept_cell {
     bool is_chosen, is_trained; /* it is judged; it is trained, for itself or for other cells */
     bool has_missed;            /* a finding of its point, or of a point that needs it, is missed */
 } kept_cell;
-
-/* Returns whether the cell is trained or measured, for itself or for others. */
-bool icl_study_trains(const icl_study *study, const kept_cell *kept);
-
-/* The first judges the point of the cell with this number, if the cell is the point's last one; the second judges and
- * draws across points. */
-void icl_study_judge_point(icl_study *study, size_t index);
-void icl_study_conclude(icl_study *study);
-
-/* Returns the first failure of a plan, a judge or a conclusion. */
-icl_status icl_study_end(const icl_study *study, icl_error *error);
-
-/* Plans the study of run->reproduction, and closes it, which is needed even after a failure. */
-icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error);
-void icl_study_close(icl_study *study);
 
 #endif

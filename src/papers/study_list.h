@@ -39,27 +39,4 @@ typedef struct icl_study_listener {
 icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                           const icl_study_listener *listener, icl_error *error);
 
-/* ---- Lists of cells, as --cells lists them and --only chooses among them ---- */
-
-/* Zero is an empty list. */
-typedef struct icl_cells {
-    char **names; /* [count], each once, in the order in which they run; icl_cells_release frees them */
-    size_t count, capacity;
-} icl_cells;
-
-icl_status icl_cells_list(const icl_reproduction *reproduction, const icl_reproduce_params *params, icl_cells *cells,
-                          icl_error *error);
-void icl_cells_release(icl_cells *cells);
-
-/* Counts the names that contain the text, as `--only` does. ICL_ERROR_INPUT, with the nearest name, if none does. */
-icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *reproduction, const char *only,
-                           size_t *matched, icl_error *error);
-
-/* ---- Lists of trainings, as --trainings lists them ---- */
-
-/* Describes a recipe: the name of its file ("versatile.ini"; "" if none was read), and the settings that differ from
- * the file, "train.seed=2 model.layers=4", which the caller releases. */
-icl_status icl_training_describe(const icl_recipe *recipe, char *file, size_t size, icl_text *settings,
-                                 icl_error *error);
-
 #endif

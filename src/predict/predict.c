@@ -672,23 +672,7 @@ static size_t most_queries(const prediction_run *run) {
     return fold > unlabelled ? fold : unlabelled;
 }
 
-static icl_status find_rows(const icl_predict_params *params, icl_predict_outcome *outcome, icl_error *error) {
-    const icl_held_out_request request = {.folds = params->folds > 0 ? params->folds : ICL_PREDICT_FOLDS,
-                                          .repeats = params->repeats,
-                                          .most_repeats = ICL_PREDICT_REPEATS,
-                                          .are_folds_given = params->folds > 0,
-                                          .without_held_out = params->without_held_out,
-                                          .without_options = params->without_options};
-    icl_held_out plan = {0};
-    const icl_status status = icl_plan_held_out(params->table, &request, &plan, error);
-
-    outcome->rows = plan.rows;
-    outcome->labelled = plan.labelled;
-    outcome->held_from = plan.held_from;
-    outcome->folds = plan.folds;
-    outcome->repeats = plan.repeats;
-    return status;
-}
+ICL_FIND_ROWS(icl_predict, ICL_PREDICT_FOLDS, ICL_PREDICT_REPEATS)
 
 static icl_status prepare(prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;

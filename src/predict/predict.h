@@ -42,6 +42,27 @@ typedef struct icl_held_out {
 icl_status icl_plan_held_out(const icl_table *table, const icl_held_out_request *request, icl_held_out *plan,
                              icl_error *error);
 
+/* Defines find_rows, which plans the rows of a run into its outcome. It is a macro because icl_predict and icl_regress
+ * have parameters and outcomes of their own, whose members have the same names. */
+#define ICL_FIND_ROWS(kind, usual_folds, usual_repeats)                                                                \
+    static icl_status find_rows(const kind##_params *params, kind##_outcome *outcome, icl_error *error) {              \
+        const icl_held_out_request request = {.folds = params->folds > 0 ? params->folds : (usual_folds),              \
+                                              .repeats = params->repeats,                                              \
+                                              .most_repeats = (usual_repeats),                                         \
+                                              .are_folds_given = params->folds > 0,                                    \
+                                              .without_held_out = params->without_held_out,                            \
+                                              .without_options = params->without_options};                             \
+        icl_held_out plan = {0};                                                                                       \
+        const icl_status status = icl_plan_held_out(params->table, &request, &plan, error);                            \
+                                                                                                                       \
+        outcome->rows = plan.rows;                                                                                     \
+        outcome->labelled = plan.labelled;                                                                             \
+        outcome->held_from = plan.held_from;                                                                           \
+        outcome->folds = plan.folds;                                                                                   \
+        outcome->repeats = plan.repeats;                                                                               \
+        return status;                                                                                                 \
+    }
+
 /* ---- Splits ---- */
 
 /* Random orders of rows decide which rows are held out together and which a prompt shows. They depend only on the

@@ -298,11 +298,7 @@ static icl_status add_notes(const icl_predict_report *params, icl_report *report
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_predict_notes(params->outcome, params->table, &notes, error));
-    for (char *line = notes.bytes, *end; line && *line; line = end + 1) {
-        end = strchr(line, '\n');
-        *end = '\0';
-        ICL_TRY(icl_report_paragraph(report, line, error));
-    }
+    status = icl_report_paragraphs(report, notes.bytes, error);
 done:
     icl_text_release(&notes);
     return status;

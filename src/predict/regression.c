@@ -312,7 +312,7 @@ done:
 /* Queries that there is room for at least. */
 enum { QUERIES_AT_ONCE = 1024 };
 
-/* The most rows of a fold whose features are permuted: they are a random choice, and more say little more. */
+/* The most rows of a fold whose features are permuted: a random choice of so many says nearly as much as all rows. */
 enum { MOST_PERMUTED = 1000 };
 
 static size_t count_permuted(const split_rows *split) {
@@ -502,23 +502,7 @@ static icl_status allocate_run(regression_run *run, icl_error *error) {
     return icl_allocate(run->most_queries, sizeof *run->answers, "queries", &run->answers, error);
 }
 
-static icl_status find_rows(const icl_regression_params *params, icl_regression_outcome *outcome, icl_error *error) {
-    const icl_held_out_request request = {.folds = params->folds > 0 ? params->folds : ICL_REGRESSION_FOLDS,
-                                          .repeats = params->repeats,
-                                          .most_repeats = ICL_REGRESSION_REPEATS,
-                                          .are_folds_given = params->folds > 0,
-                                          .without_held_out = params->without_held_out,
-                                          .without_options = params->without_options};
-    icl_held_out plan = {0};
-    const icl_status status = icl_plan_held_out(params->table, &request, &plan, error);
-
-    outcome->rows = plan.rows;
-    outcome->labelled = plan.labelled;
-    outcome->held_from = plan.held_from;
-    outcome->folds = plan.folds;
-    outcome->repeats = plan.repeats;
-    return status;
-}
+ICL_FIND_ROWS(icl_regression, ICL_REGRESSION_FOLDS, ICL_REGRESSION_REPEATS)
 
 static icl_status prepare(regression_run *run, icl_error *error) {
     const icl_regression_params *params = run->params;

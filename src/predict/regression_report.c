@@ -128,11 +128,7 @@ static icl_status add_notes(const icl_regression_report *params, icl_report *rep
     icl_status status;
 
     ICL_TRY(icl_regression_notes(params->outcome, params->table, &notes, error));
-    for (char *line = notes.bytes, *end; line && *line; line = end + 1) {
-        end = strchr(line, '\n');
-        *end = '\0';
-        ICL_TRY(icl_report_paragraph(report, line, error));
-    }
+    status = icl_report_paragraphs(report, notes.bytes, error);
 done:
     icl_text_release(&notes);
     return status;

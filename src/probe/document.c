@@ -178,12 +178,8 @@ void icl_inspect_sample_release(icl_inspect_sample *sample) {
     icl_free(&sample->weights);
 }
 
-const float *icl_inspect_tokens(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence) {
-    return sample->tokens + sequence * tokens_of_sequence(run);
-}
-
 const float *icl_inspect_query(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence) {
-    return icl_inspect_tokens(run, sample, sequence) + run->n * (run->d + 1);
+    return sample->tokens + sequence * tokens_of_sequence(run) + run->n * (run->d + 1);
 }
 
 double icl_inspect_product(const double *weights, const float *query, size_t d) {

@@ -84,8 +84,7 @@ icl_status icl_inspect_draw(icl_inspection *run, icl_inspect_purpose purpose, si
                             icl_error *error);
 void icl_inspect_sample_release(icl_inspect_sample *sample);
 
-/* Return the tokens of a sequence, and its query (x_t, 0). */
-const float *icl_inspect_tokens(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
+/* Returns the query of a sequence, (x_t, 0). */
 const float *icl_inspect_query(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
 
 /* Returns <weights, x> over d inputs. */

@@ -128,7 +128,7 @@ typedef struct measuring {
 
 static void measure_sequence(const measuring *m, size_t sequence, size_t thread) {
     const size_t d = m->run->d, count = m->sample->count, last = (m->depth - 1) * d;
-    const float *tokens = icl_inspect_tokens(m->run, m->sample, sequence);
+    const float *tokens = m->sample->tokens + sequence * (m->run->n + 1) * (d + 1);
     const float *query = icl_inspect_query(m->run, m->sample, sequence);
     icl_linear_layers *layers = m->workers[thread].layers;
     double *weights = m->workers[thread].weights;

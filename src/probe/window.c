@@ -11,8 +11,8 @@
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "probe/inspection.h"
-#include "task/functions.h"
 #include "task/laws.h"
+#include "task/parts.h"
 
 /* The most sequences of a batch; independent of the total, so that a larger set begins with the smaller one. */
 #define MOST_IN_A_BATCH 1024

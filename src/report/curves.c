@@ -7,11 +7,7 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "iclab/number.h"
 #include "numeric/statistics.h"
-
-/* A key whose values span this factor gets a logarithmic axis. */
-#define LOGARITHMIC_SPAN 50
 
 /* ---- Curves and points ---- */
 
@@ -94,40 +90,6 @@ bool icl_curves_span_a_decade(const icl_curves *curves) {
             most = fmax(most, curves->values[i].y);
         }
     return (most_y > 0 ? fmin(most, most_y) : most) > 10 * least;
-}
-
-/* ---- Values of a key along x ---- */
-
-icl_status icl_curves_reserve_places(icl_curves *curves, size_t count, icl_error *error) {
-    curves->place_count = count;
-    ICL_CHECK(icl_allocate(count, sizeof *curves->places, "values of a key", &curves->places, error));
-    return icl_allocate(count, sizeof(const char *), "values of a key", &curves->names, error);
-}
-
-/* Reads the names as numbers after the prefix, which become the places. Returns false unless all are numbers. */
-static bool read_places(icl_curves *curves, size_t prefix) {
-    double least = (double)INFINITY, largest = -(double)INFINITY;
-
-    for (size_t i = 0; i < curves->place_count; i++) {
-        const char *name = curves->names[i];
-        if (strncmp(name, curves->names[0], prefix) != 0 ||
-            !icl_parse_number(name + prefix, strlen(name + prefix), &curves->places[i]))
-            return false;
-        least = fmin(least, curves->places[i]);
-        largest = fmax(largest, curves->places[i]);
-    }
-    curves->figure.log_x = least > 0 && largest >= LOGARITHMIC_SPAN * least;
-    return true;
-}
-
-bool icl_curves_place(icl_curves *curves, size_t prefix) {
-    if (read_places(curves, prefix))
-        return true;
-    for (size_t i = 0; i < curves->place_count; i++)
-        curves->places[i] = (double)i;
-    curves->figure.x_names = curves->names;
-    curves->figure.x_name_count = curves->place_count;
-    return false;
 }
 
 /* ---- Seeds ---- */

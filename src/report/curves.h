@@ -31,7 +31,7 @@ typedef struct icl_curves {
     icl_curve_value *values; /* [count] */
     double *columns;         /* x, y and errors of all points, to which figure.series points */
     icl_series *series;      /* figure.series */
-    double *places;          /* [place_count]; see icl_curves_place */
+    double *places;          /* [place_count]: where a key's values stand along x, in sweep_report.c */
     const char **names;      /* [place_count] */
     double *scratch;
     size_t curve_count, curve_capacity, count, capacity, place_count, scratch_capacity;
@@ -58,15 +58,6 @@ void icl_curves_release(icl_curves *curves);
 /* Returns whether positive values span more than a decade below most_y of the figure. A smaller span is drawn on a
  * plain axis, because a logarithmic one would have numbers only at its ends. */
 bool icl_curves_span_a_decade(const icl_curves *curves);
-
-/* ---- Values of a key along x ---- */
-
-/* Allocates places [count] and names [count], which the caller fills. */
-icl_status icl_curves_reserve_places(icl_curves *curves, size_t count, icl_error *error);
-
-/* Places the names: as numbers, without the first `prefix` bytes if all names share them, on a logarithmic axis if they
- * are far apart; otherwise as words from 0 on. Returns whether they are numbers. */
-bool icl_curves_place(icl_curves *curves, size_t prefix);
 
 /* ---- Seeds ---- */
 

@@ -255,6 +255,15 @@ icl_status icl_report_paragraph(icl_report *report, const char *text, icl_error 
     return add_element(&report->body, "p", text, error);
 }
 
+icl_status icl_report_paragraphs(icl_report *report, char *text, icl_error *error) {
+    for (char *line = text, *end; line && *line; line = end + 1) {
+        end = strchr(line, '\n');
+        *end = '\0';
+        ICL_CHECK(icl_report_paragraph(report, line, error));
+    }
+    return ICL_OK;
+}
+
 static icl_status add_facts(icl_text *html, const icl_report_fact *facts, size_t count, icl_error *error) {
     for (size_t i = 0; i < count; i++) {
         ICL_CHECK(add_element(html, "dt", facts[i].name, error));

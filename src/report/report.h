@@ -30,6 +30,9 @@ void icl_report_destroy(icl_report **report);
 icl_status icl_report_section(icl_report *report, const char *heading, icl_error *error);
 icl_status icl_report_paragraph(icl_report *report, const char *text, icl_error *error);
 
+/* Adds a paragraph for each line of a text, which ends with a line's end or is NULL. Each line's end becomes '\0'. */
+icl_status icl_report_paragraphs(icl_report *report, char *text, icl_error *error);
+
 /* A name and what it is. */
 typedef struct icl_report_fact {
     const char *name, *value;
@@ -129,7 +132,7 @@ typedef struct icl_passages {
 icl_status icl_passages_read(icl_trainer *trainer, size_t bytes, size_t count, icl_passages *passages,
                              icl_error *error);
 
-/* ---- Reports of evaluation grids (grid_report.c), of sweeps and of their cells (sweep_report.c) ---- */
+/* ---- Reports of evaluation grids, of sweeps and of their cells (sweep_report.c) ---- */
 
 /* Parameters of the report of an evaluation grid. */
 typedef struct icl_grid_report {

@@ -110,7 +110,7 @@ done:
  * moved, or in a build folder, which has a link to the source's recipes. */
 static const char *const places[] = {ICL_RECIPE_DIR_IN_PREFIX, "tools/recipes"};
 
-/* How many parent folders are tried: PREFIX/lib/ARCHITECTURE/libiclab.so is three below the prefix. */
+/* The number of parent folders that are tried: PREFIX/lib/ARCHITECTURE/libiclab.so is three below the prefix. */
 enum { MOST_LEVELS = 4 };
 
 /* The state of a search. */

@@ -1,5 +1,5 @@
 /* A table of hashes finds the child of a node by the byte that it adds; a child is there only if its parent is. */
-#include "task/byte_trees.h"
+#include "task/text.h"
 
 #include <assert.h>
 #include <math.h>

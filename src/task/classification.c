@@ -33,7 +33,7 @@
  * labels, N for the order of the pairs, one for the query, one for o. Noise and fresh centres have streams of their
  * own, numbers s (N + 1) D … and s N D …. Centres and label vectors are a function of task.class_seed.
  */
-#include "task/classification.h"
+#include "task/parts.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Files of text as one sequence of bytes. A file is opened for each read, so that a folder may hold any number of them,
  * and is read by pread: a file that is cut meanwhile is an error, where mapped memory would end the process. */
-#include "task/corpus.h"
+#include "task/text.h"
 
 #include <assert.h>
 #include <dirent.h>

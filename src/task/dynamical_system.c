@@ -25,7 +25,7 @@
  * observation's noise and its n_u inputs. Everything is made of them in double precision by +, -, *, / and sqrt, and
  * rounded once.
  */
-#include "task/dynamical_system.h"
+#include "task/parts.h"
 
 #include <math.h>
 #include <string.h>

@@ -21,7 +21,7 @@
  * floats is exact in the double precision of "ref", and the strict product by 1 that follows rounds it there as it
  * was rounded elsewhere.
  */
-#include "task/functions.h"
+#include "task/parts.h"
 
 #include <math.h>
 #include <stdio.h>

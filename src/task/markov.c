@@ -18,7 +18,7 @@
  * is words c k …; sequence s owns the words s (1 + 2 T) … of another: one for the choice of the pool's
  * chain, T for its symbols, T for its states. Everything is made of them in double precision by +, -, *, / alone.
  */
-#include "task/markov.h"
+#include "task/parts.h"
 
 #include <assert.h>
 #include <math.h>

@@ -12,7 +12,7 @@
  * [x_i, sigma eps_i] . [v_i, 1]. The noise lies in the tokens' last column until the labels overwrite it; the query's
  * stays 0, so that the same product gives the target.
  */
-#include "task/quadratic.h"
+#include "task/parts.h"
 
 #include <math.h>
 #include <string.h>

@@ -25,7 +25,7 @@
  * Reference predictors: `uniform`, all classes alike; `last`, which takes the last token for the whole word, and holds
  * its element to be e times as likely as any other; `exact`, the product.
  */
-#include "task/state.h"
+#include "task/parts.h"
 
 #include <assert.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "core/recipe_keys.h"
 #include "core/threads.h"
 #include "iclab/number.h"
-#include "task/host_batch.h"
+#include "task/draws.h"
 
 /* The most numbers of a piece. */
 #define MOST_NUMBERS ((size_t)1 << 24)

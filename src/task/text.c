@@ -27,8 +27,6 @@
 #include "core/recipe_keys.h"
 #include "iclab/number.h"
 #include "iclab/text.h"
-#include "task/byte_trees.h"
-#include "task/corpus.h"
 #include "task/draws.h"
 #include "task/streams.h"
 #include "task/task.h"

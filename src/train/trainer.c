@@ -163,7 +163,7 @@ static void destroy_muon(icl_muon **muon) {
     icl_free(muon);
 }
 
-/* Creates it for a model that marks at least one hidden matrix and outlives it. */
+/* Creates the optimizer Muon for a model that marks at least one hidden matrix. The model must outlive it. */
 static icl_status create_muon(icl_backend *backend, const icl_model *model, icl_muon **muon, icl_error *error) {
     icl_muon *created = NULL;
     icl_status status = ICL_OK;
@@ -293,13 +293,27 @@ static icl_status step_by_muon(icl_muon *muon, const icl_adam_params *adam, icl_
 
 /* ---- Creation: what is trained ---- */
 
+/* Returns ICL_ERROR_INPUT if a key of the section is not at its default and the program's family does not read it. */
+static icl_status check_own(const icl_recipe *recipe, const icl_recipe_own *family, icl_error *error) {
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        const icl_recipe_key *key = &recipe->keys[i];
+        if (strcmp(key->section, family->section) == 0 && !recipe->values[i].is_default &&
+            !icl_recipe_lists(family->keys, key))
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s: %s.%s = %s: the program's own %s %s does not read it: expected %s, its default",
+                            recipe->values[i].origin, key->section, key->name, recipe->values[i].text, family->section,
+                            family->family, key->default_value[0] ? key->default_value : "nothing");
+    }
+    return ICL_OK;
+}
+
 /* Creates task and model, which must agree on a shape. */
 static icl_status create_parts(icl_training_problem *problem, icl_error *error) {
     const icl_recipe *recipe = problem->recipe;
     const icl_trainer_parts *parts = &problem->parts;
 
     if (parts->task)
-        ICL_CHECK(icl_recipe_check_own(recipe, &(icl_recipe_own){"task", parts->task->name, parts->task->keys}, error));
+        ICL_CHECK(check_own(recipe, &(icl_recipe_own){"task", parts->task->name, parts->task->keys}, error));
     ICL_CHECK(parts->task ? icl_task_create_with(parts->task, recipe, &problem->task, error)
                           : icl_task_create(recipe, &problem->task, error));
     const icl_task_shape shape = *icl_task_get_shape(problem->task);

@@ -12,7 +12,7 @@
 #include "iclab/ranks.h"
 #include "iclab/status.h"
 #include "iclab/train.h"
-#include "task/host_batch.h"
+#include "task/draws.h"
 #include "train/gradient.h"
 #include "train/settings.h"
 

@@ -11,6 +11,9 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tap
+
 WIDEST = 120
 FOLDERS = "src cl include tests tools subprojects/packagefiles .ci".split()
 SETTINGS = {".clang-format", ".clang-tidy"}
@@ -57,13 +60,8 @@ def main():
     found = too_wide(read_texts(pathlib.Path(sys.argv[1])))
     checks = [(f"lines have at most {WIDEST} columns", not found, found)]
     checks += [(title, noticed, []) for title, noticed in planted()]
-    for number, (title, good, found) in enumerate(checks, 1):
-        for line in found:
-            print("#", line)
-        print("ok" if good else "not ok", number, "-", title)
-    print(f"1..{len(checks)}")
-    return 0 if all(good for _, good, _ in checks) else 1
+    tap.report(checks)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

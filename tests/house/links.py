@@ -12,6 +12,9 @@ import re
 import sys
 from fnmatch import fnmatchcase
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tap
+
 FOLDERS = "src cl include tests tools subprojects .ci".split()
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```|`[^`]+`", re.M | re.S)
@@ -104,13 +107,8 @@ def main():
     checks += [("every path and file that a page names exists", unknown_names(pages, names))]
     checks = [(title, not found, found) for title, found in checks]
     checks += [(title, noticed, []) for title, noticed in planted(names)]
-    for number, (title, good, found) in enumerate(checks, 1):
-        for line in found:
-            print("#", line)
-        print("ok" if good else "not ok", number, "-", title)
-    print(f"1..{len(checks)}")
-    return 0 if all(good for _, good, _ in checks) else 1
+    tap.report(checks)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 /* Tests the conversion of softmax attention: parameters are copied by name, maps that give every key the same weight
  * are softmax attention whose scores are all 0, and distilling changes only the maps and brings them closer. */
-#include "papers/architecture/distillation.h"
+#include "papers/checked.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* Tests curves over seeds: means and standard errors of the seeds' values, in any order; curves.csv, figure and
  * report. */
-#include "papers/curves.h"
 #include "papers/study.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Tests damped Newton steps of logistic regression against differences of the loss and elimination. */
-#include "papers/newton/logistic.h"
+#include "papers/checked.h"
 
 #include <math.h>
 

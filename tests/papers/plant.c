@@ -1,6 +1,6 @@
 /* Tests regulators of small plants against Riccati's equation itself, a closed form, sums of costs, and other
  * controllers. */
-#include "papers/plant/regulator.h"
+#include "papers/checked.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "iclab/random.h"
 #include "numeric/statistics.h"
-#include "papers/recall/memory.h"
+#include "papers/checked.h"
 #include "tap.h"
 
 enum { MOST_D = 8, MOST_N = 12, SETS = 4000 };

@@ -9,7 +9,6 @@
 
 #include "core/allocate.h"
 #include "iclab/recipe.h"
-#include "papers/curves.h"
 #include "papers/study_frame.h"
 #include "papers/study_list.h"
 #include "tap.h"

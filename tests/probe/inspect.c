@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "fixture.h"
-#include "papers/gradient_descent/gradient_descent.h"
+#include "papers/checked.h"
 #include "probe/inspection.h"
 #include "run/evaluation.h"
 

@@ -5,21 +5,17 @@
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "iclab/session.h"
+#include "recipes.h"
 
 static const icl_recipe_key size_key = {"task", "n", ICL_KEY_COUNT, "20"};
 static const icl_recipe_group size_group = {&size_key, 1, NULL};
 static const icl_recipe_group *const size_groups[] = {&size_group, NULL};
 
-static icl_recipe *make_recipe(const char *more) {
-    static const char *const settings[] = {"train.batch=4", "train.steps=3", "train.warmup=0", "eval.every=0",
-                                           "model.family=softmax"};
+static icl_recipe *open_recipe(const char *more) {
     icl_recipe *recipe = NULL;
 
-    if (icl_recipe_create_complete(&recipe, NULL) != ICL_OK)
-        exit(1);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (icl_recipe_override(recipe, settings[i], NULL) != ICL_OK)
-            exit(1);
+    tap_need(make_recipe("", "train.batch=4 train.steps=3 train.warmup=0 eval.every=0 model.family=softmax", &recipe,
+                         tap_error()));
     if (more && icl_recipe_override(recipe, more, NULL) != ICL_OK)
         exit(1);
     return recipe;
@@ -27,7 +23,7 @@ static icl_recipe *make_recipe(const char *more) {
 
 static icl_status train(icl_backend *backend, const icl_trainer_parts *parts, const char *more, const char *folder,
                         icl_error *error) {
-    icl_recipe *recipe = make_recipe(more);
+    icl_recipe *recipe = open_recipe(more);
     icl_session_params params = {.backend = backend, .recipe = recipe, .folder = folder};
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
@@ -73,7 +69,7 @@ static void expect_section(tap_run *tap, const char *folder, const char *section
 }
 
 static void expect_refusal(tap_run *tap, const char *folder, const char *expected) {
-    icl_recipe *recipe = make_recipe(NULL);
+    icl_recipe *recipe = open_recipe(NULL);
     icl_error error = {0};
 
     tap_ok(tap,

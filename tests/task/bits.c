@@ -3,8 +3,8 @@
  * numbers: linear regression in the same floats, functions and quadratic targets in double precision. */
 #include "conformance/cases.h"
 #include "frame.h"
-#include "task/functions.h"
 #include "task/laws.h"
+#include "task/parts.h"
 #include "task/quantiles.h"
 #include "task/streams.h"
 

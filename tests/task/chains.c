@@ -2,7 +2,7 @@
  * losses of predictors agree with figures computed elsewhere and with a simulation that shares no code with the
  * library: own random numbers, gamma draws by rejection, dense tables of counts. */
 #include "frame.h"
-#include "task/markov.h"
+#include "task/parts.h"
 
 enum { SEQUENCES = 4096, MOST_NUMBERS = 64 };
 

@@ -1,8 +1,8 @@
 /* Classification in context: the same bits on every device; each kind of sequence by definition; the law of classes;
  * reference predictors in cases where they are right and where they are at chance. */
-#include "task/classification.h"
 #include "frame.h"
 #include "task/draws.h"
+#include "task/parts.h"
 #include "task/streams.h"
 
 enum { BATCH = 64, STEPS = 8, MOST = 64 };

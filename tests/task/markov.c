@@ -1,10 +1,10 @@
 /* Markov chains in context: the same bits on every device; sequences by definition; reference predictors against sums
  * over chains, paths of hidden states and trees of contexts, written as the definitions say. */
-#include "task/markov.h"
 #include "../core/scratch.h"
 #include "frame.h"
 #include "iclab/file.h"
 #include "iclab/text.h"
+#include "task/parts.h"
 
 enum { BATCH = 19, MOST_SYMBOLS = 8, MOST_LENGTH = 40 };
 

@@ -4,9 +4,7 @@
  * search; losses against closed forms and an independent simulation. */
 #include "eliminate.h"
 #include "frame.h"
-#include "task/dynamical_system.h"
-#include "task/functions.h"
-#include "task/quadratic.h"
+#include "task/parts.h"
 
 #define QUADRATIC "task.family=quadratic-regression "
 #define DYNAMICAL "task.family=dynamical-system "

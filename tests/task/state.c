@@ -3,7 +3,7 @@
  * tokens that are equally likely; reference predictors.
  *
  * Permutations are numbered here by their Lehmer code, and products are computed by rearranging things on places,
- * without src/task/state.h.
+ * without src/task/state.c.
  */
 #include "frame.h"
 

@@ -5,7 +5,7 @@
 
 #include "frame.h"
 #include "iclab/file.h"
-#include "task/byte_trees.h"
+#include "task/text.h"
 
 #include "../core/scratch.h"
 

@@ -6,7 +6,7 @@
 
 #include "../core/scratch.h"
 #include "fixture.h"
-#include "task/host_batch.h"
+#include "task/draws.h"
 #include "task/task.h"
 #include "train/trainer.h"
 

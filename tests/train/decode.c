@@ -5,25 +5,21 @@
 #include <string.h>
 
 #include "iclab/evaluate.h"
+#include "recipes.h"
 
 enum { BATCH = 7, ANSWERS = BATCH * S };
 
 static const char *const mixers[] = {"softmax", "delta", "gla"};
 
-static icl_recipe *make_recipe(const char *more) {
-    static const char *const settings[] = {
-        "model.family=sequence", "model.layers=2",          "model.width=16",
-        "model.heads=2",         "model.positions=learned", "train.batch=16",
-        "train.steps=3",         "train.optimizer=adam",    "train.warmup=0",
-        "eval.sequences=50",     "eval.predictors=",        "train.schedule=constant",
-        "eval.every=0"};
+static icl_recipe *open_recipe(const char *more) {
     icl_recipe *recipe = NULL;
 
-    if (icl_recipe_create_complete(&recipe, NULL) != ICL_OK)
-        exit(1);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (icl_recipe_override(recipe, settings[i], NULL) != ICL_OK)
-            exit(1);
+    tap_need(make_recipe("",
+                         "model.family=sequence model.layers=2 model.width=16 model.heads=2 "
+                         "model.positions=learned train.batch=16 train.steps=3 train.optimizer=adam "
+                         "train.warmup=0 eval.sequences=50 eval.predictors= train.schedule=constant "
+                         "eval.every=0",
+                         &recipe, tap_error()));
     if (icl_recipe_override(recipe, more, NULL) != ICL_OK)
         exit(1);
     return recipe;
@@ -51,7 +47,7 @@ static void check_predictions(tap_run *tap, icl_backend *backend, const char *mi
     icl_status status = ICL_OK;
 
     snprintf(setting, sizeof setting, "model.mixer=%s", mixer);
-    icl_recipe *recipe = make_recipe(setting);
+    icl_recipe *recipe = open_recipe(setting);
     ICL_TRY(icl_trainer_create_with(backend, &parts, recipe, &trainer, &error));
     ICL_TRY(icl_trainer_run(trainer, 3, &error));
     ICL_TRY(icl_batch_create(icl_trainer_task(trainer), backend, ICL_FOR_EVALUATION, BATCH, &batch, &error));
@@ -79,7 +75,7 @@ static void check_evaluation(tap_run *tap, icl_backend *backend) {
     const icl_trainer_parts parts = {.task = &causal_task};
     icl_evaluation *whole = NULL, *steps = NULL;
     icl_trainer *trainer = NULL;
-    icl_recipe *recipe = make_recipe("model.mixer=linear");
+    icl_recipe *recipe = open_recipe("model.mixer=linear");
     icl_error error = {0};
     icl_status status = ICL_OK;
 
@@ -101,7 +97,7 @@ done:
 /* Each refusal is one line. */
 static void check_refusals(tap_run *tap, icl_backend *backend) {
     const icl_trainer_parts parts = {.task = &causal_task, .model = &attention_model};
-    icl_recipe *recipe = make_recipe("eval.decode=true");
+    icl_recipe *recipe = open_recipe("eval.decode=true");
     icl_trainer *trainer = NULL;
     icl_batch batch = {{0}};
     float outputs[ANSWERS];

@@ -6,24 +6,21 @@
 
 #include "iclab/evaluate.h"
 #include "iclab/model_file.h"
+#include "recipes.h"
 #include "train/trainer.h"
 
 enum { BATCH = 32, SEQUENCES = 400, CHUNK = 2048 };
 
 static const double RATE = 0.01;
 
-static icl_recipe *make_recipe(const char *more) {
-    static const char *const settings[] = {"train.optimizer=sgd",     "train.momentum=0", "train.learning_rate=0.01",
-                                           "train.schedule=constant", "train.clip=0",     "train.warmup=0",
-                                           "train.batch=32",          "train.steps=400",  "train.seed=5",
-                                           "eval.sequences=400",      "eval.seed=7"};
+static icl_recipe *open_recipe(const char *more) {
     icl_recipe *recipe = NULL;
 
-    if (icl_recipe_create_complete(&recipe, NULL) != ICL_OK)
-        exit(1);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (icl_recipe_override(recipe, settings[i], NULL) != ICL_OK)
-            exit(1);
+    tap_need(make_recipe("",
+                         "train.optimizer=sgd train.momentum=0 train.learning_rate=0.01 "
+                         "train.schedule=constant train.clip=0 train.warmup=0 train.batch=32 "
+                         "train.steps=400 train.seed=5 eval.sequences=400 eval.seed=7",
+                         &recipe, tap_error()));
     if (more && icl_recipe_override(recipe, more, NULL) != ICL_OK)
         exit(1);
     return recipe;
@@ -31,7 +28,7 @@ static icl_recipe *make_recipe(const char *more) {
 
 static icl_trainer *make(tap_run *tap, icl_backend *backend, const icl_trainer_parts *parts, const char *more,
                          const char *what) {
-    icl_recipe *recipe = make_recipe(more);
+    icl_recipe *recipe = open_recipe(more);
     icl_trainer *trainer = NULL;
     icl_error error = {0};
 
@@ -157,7 +154,7 @@ done:
 
 static void check_evaluation(tap_run *tap, icl_backend *backend, icl_trainer *trainer) {
     static float inputs[CHUNK * T * (D + 1)], targets[CHUNK * S];
-    icl_recipe *recipe = make_recipe(NULL);
+    icl_recipe *recipe = open_recipe(NULL);
     icl_evaluation *evaluation = NULL;
     static double outputs[SEQUENCES * S], zeros[SEQUENCES * S];
     float a[D * D];
@@ -237,7 +234,7 @@ static const icl_model_family too_wide = {
 
 static void check_refusal(tap_run *tap, icl_backend *backend, const icl_trainer_parts *parts, const char *more,
                           const char *expected, const char *what) {
-    icl_recipe *recipe = make_recipe(more);
+    icl_recipe *recipe = open_recipe(more);
     icl_trainer *trainer = NULL;
     icl_error error = {0};
     const icl_status status = icl_trainer_create_with(backend, parts, recipe, &trainer, &error);
@@ -281,7 +278,7 @@ static void check_shapes(tap_run *tap, icl_backend *backend, icl_trainer *traine
 
 /* The oracle and files of predictions, which need a context and one query, are refused. */
 static void check_regression_alone(tap_run *tap, icl_backend *backend, icl_trainer *trainer) {
-    icl_recipe *recipe = make_recipe(NULL);
+    icl_recipe *recipe = open_recipe(NULL);
     icl_predictors *predictors = NULL;
     icl_error error = {0};
 
@@ -384,7 +381,7 @@ static void check_recall(tap_run *tap, icl_backend *backend, icl_loss_kind loss,
                                     .sample = recall_sample};
     const icl_trainer_parts parts = {.task = &family, .model = &recall_model};
     icl_trainer *trainer = make(tap, backend, &parts, "train.learning_rate=2", icl_loss_name(loss));
-    icl_recipe *recipe = make_recipe(NULL);
+    icl_recipe *recipe = open_recipe(NULL);
     icl_evaluation *evaluation = NULL;
     float inputs[BATCH * SYMBOLS], targets[BATCH * ASKED], w[2 * CLASSES];
     double sum = 0;

@@ -8,7 +8,7 @@
 #include "iclab/table.h"
 #include "iclab/text.h"
 
-/* ---- Records of CSV ---- */
+/* ---- Records of separated text (core/csv.c) ---- */
 
 /*
  * Reads records of separated text (RFC 4180, with any separator), one at a time, so that a file of any size takes no
@@ -39,6 +39,10 @@ icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **re
 
 /* Reads the next record that is not blank; *found = false at the end. ICL_ERROR_INPUT names file and line. */
 icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error);
+
+/* Recognises the separator by the bytes that are buffered, which at first are those that the source begins with.
+ * *separator is 0 if none fits; otherwise the records that follow have it. */
+icl_status icl_csv_reader_recognise(icl_csv_reader *reader, char *separator, icl_error *error);
 
 /* NULL is allowed. */
 void icl_csv_reader_close(icl_csv_reader **reader);

@@ -4,7 +4,7 @@
  * relu(W x + b), whose state has a fixed size, all other weights stay, and the whole is finetuned.
  *
  * The paper finetunes right after the swap, with maps that begin at random. Here the maps are also distilled first
- * (distillation.h), which shows how well phi can imitate softmax attention with a given number of features. The paper's
+ * (checked.h), which shows how well phi can imitate softmax attention with a given number of features. The paper's
  * tables are not at hand: this study judges that more features distil better and that finetuning helps; accuracies on
  * recall are shown next to the teacher's and that of the same linear model trained from scratch for all of the steps.
  */
@@ -18,7 +18,7 @@
 #include "iclab/file.h"
 #include "iclab/ops.h"
 #include "model/sequence/sequence.h"
-#include "papers/architecture/distillation.h"
+#include "papers/checked.h"
 #include "papers/papers.h"
 
 enum { MOST_SIZES = 5 };

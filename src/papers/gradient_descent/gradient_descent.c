@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "papers/gradient_descent/gradient_descent.h"
+#include "papers/checked.h"
 #include "papers/papers.h"
 #include "run/evaluation.h"
 

@@ -31,8 +31,7 @@
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
-#include "task/classification.h"
-#include "task/functions.h"
+#include "task/parts.h"
 
 enum { D = 16, WIDTH = 32, HIDDEN = 4 * WIDTH };
 

@@ -16,7 +16,7 @@
 
 #include "numeric/statistics.h"
 #include "papers/papers.h"
-#include "task/dynamical_system.h"
+#include "task/parts.h"
 #include "task/streams.h"
 
 typedef struct budget {

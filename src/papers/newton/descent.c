@@ -19,7 +19,7 @@
 #include "iclab/random.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
-#include "papers/newton/logistic.h"
+#include "papers/checked.h"
 #include "papers/papers.h"
 
 enum { D = 10, N = 50, SIZE = D * D, INVERSE_STEPS = 30, SHOWN_STEPS = 7, DOUBLINGS = 4, LOGISTIC_STEPS = 60 };

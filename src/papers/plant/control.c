@@ -9,12 +9,12 @@
  * state partly from the label, which is always the same.) (A, B) is set beside least squares, and the ridge regression
  * of the prior's penalty: entries of A and B have variance 1 / n, and noise p, so that it is p^2 n. Each pair (A, B) is
  * then taken for the truth, as in certainty equivalence: the best controller for it runs on the true plant, whose own
- * best controller has the least cost (regulator.h).
+ * best controller has the least cost (checked.h).
  *
  * Mania, Tu, Recht 2019, "Certainty Equivalence is Efficient for Linear Quadratic Control" (arXiv 1902.07826): the cost
  * above the least is of second order in the error of (A, B). Half of an error leaves a quarter of it.
  */
-#include "papers/plant/regulator.h"
+#include "papers/checked.h"
 
 #include <lapacke.h>
 #include <math.h>

@@ -5,9 +5,9 @@
  * and the solver that models of sequences train with.
  *
  * A sequence writes all keys, with strength 1, as often as there are passes, and then asks each of them, with strength
- * 0. Half of the squared error of the answers, averaged over the keys, is compared with its expectation (memory.h), and
- * the standard error is that of the mean over independent sets of keys. A share of right answers would say little: with
- * unit keys the sum rule's largest answer is always the right one.
+ * 0. Half of the squared error of the answers, averaged over the keys, is compared with its expectation (checked.h),
+ * and the standard error is that of the mean over independent sets of keys. A share of right answers would say little:
+ * with unit keys the sum rule's largest answer is always the right one.
  */
 #include <math.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #include "iclab/tape.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
+#include "papers/checked.h"
 #include "papers/papers.h"
-#include "papers/recall/memory.h"
 
 /* The stream of this file's random numbers. Tasks have other streams (task/streams.h). */
 #define KEY_STREAM 0x72636c6cu

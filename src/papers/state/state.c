@@ -25,7 +25,7 @@
 #include "iclab/ops_sequence.h"
 #include "iclab/task.h"
 #include "papers/papers.h"
-#include "task/state.h"
+#include "task/parts.h"
 
 /* ---- Layers by hand ---- */
 

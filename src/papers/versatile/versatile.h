@@ -4,7 +4,7 @@
 #define ICLAB_PAPERS_VERSATILE_VERSATILE_H
 
 #include "papers/study.h"
-#include "task/quadratic.h"
+#include "task/parts.h"
 
 enum { ICL_VERSATILE_NOISES = 10, ICL_VERSATILE_UNIFORM_5 = 5, ICL_VERSATILE_CHOICE_1_3 = 8 };
 

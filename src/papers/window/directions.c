@@ -13,7 +13,7 @@
 #include "numeric/matrix.h"
 #include "papers/papers.h"
 #include "probe/window.h"
-#include "task/functions.h"
+#include "task/parts.h"
 
 enum { MOST_D = 8, CONTEXT = 40 };
 

@@ -14,7 +14,7 @@
 #include "papers/papers.h"
 #include "probe/activations.h"
 #include "probe/window.h"
-#include "task/functions.h"
+#include "task/parts.h"
 
 enum { D = 6, K = 2, N = 20, WIDTH = 16, MOST_LAYERS = 3, SEQUENCES = 64 };
 

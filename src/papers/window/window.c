@@ -26,7 +26,7 @@
 #include "numeric/matrix.h"
 #include "papers/papers.h"
 #include "probe/window.h"
-#include "task/functions.h"
+#include "task/parts.h"
 
 /* ---- One window ---- */
 

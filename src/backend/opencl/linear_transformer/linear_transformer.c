@@ -210,7 +210,7 @@ static void choose_parameters(const icl_linear_job *job, icl_linear_cut *c) {
     c->part_length = is_diagonal ? 2 : (size_t)c->key.kept * c->key.kept;
     c->length = parts * c->part_length;
     c->key.sides = c->key.shared_pitch = (cl_uint)padded;
-    c->key.pitch = (cl_uint)padded | 1; /* odd: columns spread over the banks of local memory and the sets of caches */
+    c->key.pitch = (cl_uint)padded | 1; /* odd, so that columns spread over banks and sets of caches */
     if (job->lanes > 1 || job->params->parameterization != ICL_LINEAR_FULL || !job->is_contiguous) {
         c->flags |= ICL_LINEAR_EXPAND;
         c->expanded_length = round_up(parts * (is_diagonal ? 2 : padded * padded), 16);
@@ -223,11 +223,12 @@ static void choose_parameters(const icl_linear_job *job, icl_linear_cut *c) {
 
 icl_status icl_linear_cut_of(const icl_linear_job *job, icl_linear_cut *cut, icl_error *error) {
     const icl_linear_transformer_params *params = job->params;
+    const icl_linear_sizes sizes = icl_linear_sizes_of(params->parameterization, job->size - 1);
     const size_t most = most_floats(job);
     icl_linear_cut c = {.key = key_of(params, job->size, job->lanes, job->rows == 0, job->train), .team = 1};
 
-    c.p_size = icl_linear_p_size(params->parameterization, job->size - 1);
-    c.q_size = icl_linear_q_size(params->parameterization, job->size - 1);
+    c.p_size = sizes.p;
+    c.q_size = sizes.q;
     c.flags = (job->train ? ICL_LINEAR_TRAIN : 0) | (job->clips ? ICL_LINEAR_CLIP : 0) |
               (job->has_norms ? ICL_LINEAR_NORMS : 0);
     if (job->lanes > 1)

@@ -1,6 +1,6 @@
 /* Tests a stream of metrics whose reader is slow, or goes away. Readers that come and go while a run trains are tested
  * in tests/tools/stream.py. */
-#include "run/metrics.h"
+#include "metrics_stream.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static void *count_lines(void *context) {
 /* Sends ROWS rows to a reader that leaves after `wanted` bytes, and checks the count of lost ones. SIGPIPE would end
  * this program. */
 static void send_rows(tap_run *tap, uint64_t wanted, const char *name) {
-    icl_metrics_stream *stream = NULL;
+    metrics_stream *stream = NULL;
     icl_error error = {0};
     char target[32];
     reader r = {.wanted = wanted};
@@ -46,13 +46,13 @@ static void send_rows(tap_run *tap, uint64_t wanted, const char *name) {
         return;
     }
     snprintf(target, sizeof target, "fd:%d", ends[1]);
-    if (tap_status(tap, icl_metrics_stream_open(target, false, 0, NULL, &stream, &error), &error, name)) {
+    if (tap_status(tap, metrics_stream_open(target, false, 0, NULL, &stream, &error), &error, name)) {
         for (uint64_t step = 1; step <= ROWS; step++) {
-            icl_metrics_stream_row(stream, &(icl_session_row){.step = step, .loss = 1});
+            metrics_stream_row(stream, &(icl_session_row){.step = step, .loss = 1});
             if (step % 100 == 0)
-                icl_metrics_stream_flush(stream);
+                metrics_stream_flush(stream);
         }
-        const uint64_t lost = icl_metrics_stream_close(&stream);
+        const uint64_t lost = metrics_stream_close(&stream);
         close(ends[1]);
         pthread_join(thread, NULL);
         tap_ok(tap, wanted == 0 ? lost == 0 && r.lines == ROWS : lost > 0 && lost + r.lines <= ROWS,
