@@ -87,6 +87,8 @@
         STUDY(momentum_recurrence) \
     PAPER("Kasai et al. 2021, \"Finetuning Pretrained Transformers into RNNs\" (arXiv 2103.13076)") \
         STUDY(rnn_conversion) \
+    PAPER("Cheng, Carin, Sra 2024, \"Graph Transformers Dream of Electric Flow\" (arXiv 2410.16699)") \
+        STUDY(electric_construction) \
     PAPER("Li et al. 2024, \"Learning on Transformers is Provable Low-Rank and Sparse: A One-layer " \
           "Analysis\" (arXiv 2406.17167), and Li et al. 2024, \"How Do Nonlinear Transformers Learn and " \
           "Generalize in In-Context Learning?\" (arXiv 2402.15607)") \

@@ -1,4 +1,4 @@
-"""Eleven series of tools/peers/tables --series, read from the files of Debian's packages, and the forecasts of
+"""Fifteen series of tools/peers/tables --series, read from the files of Debian's packages, and the forecasts of
 iclab.regress on them, one row ahead.
 
 The rows are held out in the order of time (folds of rolling origins); of more than 600 rows the last 600 are taken. The
@@ -7,12 +7,14 @@ are in logarithms, so that the last value is a guess of no return. A star stands
 not better by two standard errors, which allow for correlated errors. `mean` learns the mean of all rows before.
 """
 import argparse
+import lzma
 import math
 import os
 import pathlib
 import sys
 
 import numpy
+import rdata
 from tables_suite import ROOT, gretl, statsmodels_csv
 
 MOST_ROWS = 600
@@ -44,6 +46,26 @@ def returns(folder):
     return 100 * numpy.diff(logarithm(gretl("misc/djclose.gdt"), "djclose")(folder))
 
 
+def r_data_set(name, folder):
+    """A matrix or table of R's package datasets. R keeps what a package has in one file, each piece by itself: its
+    length in four bytes, the letter Z for xz, and then LZMA2 without a header, as R compresses this package. The index
+    beside it tells where a piece begins and how long it is."""
+    data = folder / "usr/lib/R/library/datasets/data"
+    index = rdata.read_rds(data / "Rdata.rdx")
+    start, length = index["variables"][name]
+    piece = (data / "Rdata.rdb").read_bytes()[start:start + length]
+    if piece[4:5] != b"Z":
+        sys.exit(f"{name}: Rdata.rdb holds it in another form than xz")
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
+    parsed = rdata.parser.parse_data(lzma.decompress(piece[5:], lzma.FORMAT_RAW, filters=filters), extension=".rds")
+    return rdata.conversion.convert(parsed, constructor_dict={"mts": lambda values, _: values})
+
+
+def stock_index(name):
+    """The closing prices of 1991 to 1998, on business days."""
+    return lambda folder: numpy.log(r_data_set("EuStockMarkets", folder).sel(dim_1=name).to_numpy())
+
+
 EQUIPMENT = statsmodels_csv("datasets/elec_equip/elec_equip.csv")
 MACRO = statsmodels_csv("datasets/macrodata/macrodata.csv")
 
@@ -60,6 +82,10 @@ SERIES = {
     "lira per dollar": (logarithm(gretl("misc/hamilton.gdt"), "EXRITL"), 8, 0),
     "dow jones": (logarithm(gretl("misc/djclose.gdt"), "djclose"), 8, 0),
     "its returns": (returns, 8, 0),
+    "dax": (stock_index("DAX"), 8, 0),
+    "smi": (stock_index("SMI"), 8, 0),
+    "cac": (stock_index("CAC"), 8, 0),
+    "ftse": (stock_index("FTSE"), 8, 0),
 }
 
 METHODS = ("mean", "last_season", "ols", "ridge", "neighbours", "gaussian_process", "model")
@@ -81,7 +107,6 @@ def main():
     parser.add_argument("--folds", type=int, default=0)
     parser.add_argument("--model")
     options = parser.parse_intermixed_args()
-    os.environ.setdefault("ICLAB_RECIPES", str(ROOT / "tools" / "recipes"))
     os.environ.setdefault("ICLAB_LIBRARY", str(next(iter(sorted(options.build.glob("libiclab*.so"))), "")))
     sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "tools")]
     import iclab
