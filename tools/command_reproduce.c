@@ -11,7 +11,6 @@
 #include "iclab/host.h"
 #include "iclab/json.h"
 #include "iclab/nearest.h"
-#include "papers/catalogue.h"
 #include "papers/study_file.h"
 #include "papers/study_list.h"
 #include "run/sweep/work.h"

@@ -1,5 +1,5 @@
 /* Whole linear transformers: sizes of their parameters, cost, and the public ops (iclab/ops_linear_transformer.h). */
-#include "backend/linear_transformer.h"
+#include "backend/op_families.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend/call.h"
-#include "backend/recurrence.h"
+#include "backend/op_families.h"
 #include "iclab/ops_sequence.h"
 #include "iclab/status.h"
 

@@ -10,7 +10,7 @@
 #define ICLAB_CONFORMANCE_CASE_H
 
 #include "backend/contract.h"
-#include "backend/recurrence.h"
+#include "backend/op_families.h"
 #include "iclab/compare.h"
 #include "iclab/ops_gram.h"
 #include "iclab/ops_linear_transformer.h"

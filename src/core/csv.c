@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/table/cell.h"
 #include "core/table/sheet.h"
 #include "iclab/file.h"
 #include "iclab/number.h"

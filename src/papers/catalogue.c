@@ -1,4 +1,4 @@
-#include "papers/catalogue.h"
+#include "papers/study_list.h"
 
 #include <dirent.h>
 #include <stdlib.h>

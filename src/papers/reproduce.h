@@ -1,10 +1,10 @@
 /*
  * Reproductions: published tables and figures by name, computed afresh and judged.
  *
- * Each reproduction is a study (study.h), whose name is listed in papers.h, or a file (study_file.h); catalogue.h has
- * them all. The frame trains what it needs, prints and
- * judges its findings, each a number of ours next to a published one, and writes them and its figures. Settings are
- * kept in recipes (tools/recipes), published numbers next to the code that uses them, with their source.
+ * Each reproduction is a study (study.h), whose name is listed in papers.h, or a file (study_file.h); study_list.h has
+ * them all. The frame trains what it needs, prints and judges its findings, each a number of ours next to a published
+ * one, and writes them and its figures. Settings are kept in recipes (tools/recipes), published numbers next to the
+ * code that uses them, with their source.
  */
 #ifndef ICLAB_PAPERS_REPRODUCE_H
 #define ICLAB_PAPERS_REPRODUCE_H

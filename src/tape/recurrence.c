@@ -5,7 +5,7 @@
  */
 #include "iclab/ops_recurrence.h"
 
-#include "backend/recurrence.h"
+#include "backend/op_families.h"
 #include "tape/record.h"
 
 enum { INPUTS = ICL_RECURRENCE_INPUTS };

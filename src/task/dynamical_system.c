@@ -36,7 +36,6 @@
 #include "iclab/random.h"
 #include "task/draws.h"
 #include "task/laws.h"
-#include "task/quantiles.h"
 #include "task/streams.h"
 
 #define MOST_WIDTH     1024.0

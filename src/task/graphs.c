@@ -34,7 +34,7 @@
 #include "iclab/reference_predictor.h"
 #include "numeric/matrix.h"
 #include "task/draws.h"
-#include "task/quantiles.h"
+#include "task/laws.h"
 #include "task/streams.h"
 #include "task/task.h"
 

@@ -9,7 +9,6 @@
 #include "iclab/ops.h"
 #include "iclab/random.h"
 #include "iclab/status.h"
-#include "task/quantiles.h"
 #include "task/streams.h"
 
 #define KEY(field) ICL_KEY("task", icl_law_keys, field)

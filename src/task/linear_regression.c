@@ -20,7 +20,6 @@
 #include "iclab/ops_gram.h"
 #include "iclab/status.h"
 #include "task/laws.h"
-#include "task/quantiles.h"
 #include "task/streams.h"
 #include "task/task.h"
 

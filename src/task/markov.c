@@ -31,7 +31,7 @@
 #include "iclab/number.h"
 #include "iclab/task_family.h"
 #include "task/draws.h"
-#include "task/quantiles.h"
+#include "task/laws.h"
 #include "task/streams.h"
 #include "task/task.h"
 

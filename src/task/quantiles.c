@@ -5,7 +5,7 @@
  * Everything uses only +, -, *, / and sqrt, because tables must have the same bits on every machine: libm's functions
  * differ from machine to machine in their last bits.
  */
-#include "task/quantiles.h"
+#include "task/laws.h"
 
 #include <math.h>
 #include <stdbool.h>

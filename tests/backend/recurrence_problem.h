@@ -4,7 +4,7 @@
 #define ICLAB_TESTS_RECURRENCE_PROBLEM_H
 
 #include "backend/contract.h"
-#include "backend/recurrence.h"
+#include "backend/op_families.h"
 #include "tap.h"
 
 typedef struct problem {

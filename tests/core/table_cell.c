@@ -1,5 +1,5 @@
 /* Cells of a table are plain numbers with either decimal mark, numbers that have to be tidied first, or missing. */
-#include "core/table/cell.h"
+#include "core/table/sheet.h"
 
 #include "tap.h"
 

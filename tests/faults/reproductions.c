@@ -9,7 +9,7 @@
 #include "core/allocate.h"
 #include "faults.h"
 #include "iclab/text.h"
-#include "papers/catalogue.h"
+#include "papers/study_list.h"
 
 /* A reproduction that runs, and its findings so far. */
 typedef struct run {

@@ -3,7 +3,7 @@
  * a plain loop over batches of one, norms of huge and tiny gradients, and bits that do not depend on the number of
  * threads. The conformance cases check how far a device is from the truth. */
 #include "fused.h"
-#include "backend/linear_transformer.h"
+#include "backend/op_families.h"
 
 /* ---- Against the tape ---- */
 

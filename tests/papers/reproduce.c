@@ -6,7 +6,7 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
-#include "papers/catalogue.h"
+#include "papers/study_list.h"
 #include "tap.h"
 
 #include "../core/scratch.h"

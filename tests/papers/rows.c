@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "papers/catalogue.h"
 #include "papers/study.h"
+#include "papers/study_list.h"
 #include "tap.h"
 
 /* Says whether a text is a cost: a number and a unit ("4 s", "10 min"), or "a ..." or "weeks" if it is too long to wait

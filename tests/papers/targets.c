@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "core/hash.h"
-#include "papers/catalogue.h"
 #include "papers/study_list.h"
 
 enum {

@@ -5,7 +5,6 @@
 #include "frame.h"
 #include "task/laws.h"
 #include "task/parts.h"
-#include "task/quantiles.h"
 #include "task/streams.h"
 
 enum { STEP = 5 }; /* the step of the recomputed batch */

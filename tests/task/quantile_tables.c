@@ -7,7 +7,7 @@
 #include "gamma_tail.h"
 #include "iclab/random.h"
 #include "tap.h"
-#include "task/quantiles.h"
+#include "task/laws.h"
 
 enum { PIECES = ICL_CHI_PIECES, TERMS = ICL_CHI_TERMS };
 

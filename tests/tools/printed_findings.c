@@ -2,8 +2,8 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "papers/catalogue.h"
 #include "papers/papers.h"
+#include "papers/study_list.h"
 #include "probe/inspect.h"
 #include "read_back.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/host.h"
-#include "backend/linear_transformer.h"
+#include "backend/op_families.h"
 #include "core/allocate.h"
 #include "iclab/status.h"
 

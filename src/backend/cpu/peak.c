@@ -1,6 +1,6 @@
 /* Measures the best that the machine can do: see icl_peak_params. */
-#include "backend/cpu/kernels/peak.h"
 #include "backend/cpu/host.h"
+#include "backend/cpu/kernels/parts.h"
 #include "backend/host_spec.h"
 
 #if ICL_CPU_VARIANTS

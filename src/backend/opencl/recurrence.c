@@ -4,7 +4,7 @@
  * adds up the sums over columns. In the forward pass some GPUs walk through chunks of tokens if there are several, else
  * token by token; in the backward pass it always walks token by token, from the same saved states.
  */
-#include "backend/recurrence.h"
+#include "backend/op_families.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "core/table/cell.h"
+#include "core/table/sheet.h"
 
 #include <ctype.h>
 #include <string.h>

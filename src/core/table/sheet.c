@@ -6,7 +6,6 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "core/table/cell.h"
 #include "core/table/sheet.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"

@@ -1,4 +1,4 @@
-/* Records of separated text, and a table as text. */
+/* Records of separated text, tables as text, and their cells. */
 #ifndef ICLAB_CORE_TABLE_SHEET_H
 #define ICLAB_CORE_TABLE_SHEET_H
 
@@ -129,5 +129,27 @@ const char *icl_column_label(const icl_sheet *sheet, size_t position, char text[
  * quotes. */
 #define ICL_SEPARATOR_NAME 16
 const char *icl_separator_name(char separator, char name[ICL_SEPARATOR_NAME]);
+
+/* ---- Cells (cell.c): missing, a plain number, a number or date that has to be tidied first, or text ---- */
+
+/* The name of the reader that accepts untidy cells, for messages. */
+#define ICL_TIDYING "iclab.read_table in Python"
+
+/* Returns whether the cell is empty or one of NA, N/A, NaN, null, none, ?, -, as spreadsheets and programs spell these;
+ * letter case is ignored. */
+bool icl_is_missing(const char *cell);
+
+/* Reads a number: sign, digits with this decimal mark, and exponent. False if the cell is anything else, or too large a
+ * number for a double. */
+bool icl_read_number(const char *cell, icl_decimal decimal, double *value);
+
+/* Returns whether the mark, '.' or ',', may separate thousands in this number: it may in "1.234", but not in "0.123" or
+ * "1.23". */
+bool icl_is_grouped(const char *cell, char mark);
+
+/* Returns whether the cell is a date, a time of day, or a number with another decimal mark, separated thousands or a
+ * unit: 31.1.2024, 31 Jan 2024, 12:30, 1,5, 1 234, 5 %, -$5. The reader of tables refuses these; iclab.read_table of
+ * the Python package turns them into numbers. */
+bool icl_is_untidy(const char *cell);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "core/table/cell.h"
 #include "core/table/sheet.h"
 #include "iclab/table.h"
 

@@ -9,7 +9,6 @@
 #include "task/function_classes/labels.h"
 #include "task/function_classes/predictors.h"
 #include "task/laws.h"
-#include "task/quantiles.h"
 
 /* ---- Noise ---- */
 

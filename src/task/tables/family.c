@@ -22,7 +22,7 @@
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "core/threads.h"
-#include "task/quantiles.h"
+#include "task/laws.h"
 #include "task/streams.h"
 #include "task/tables/tables.h"
 #include "task/task.h"

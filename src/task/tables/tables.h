@@ -2,7 +2,7 @@
  * Internals of task.family = tables, shared by its files: a table, how it is drawn, and how a model is shown it.
  *
  * A table has rows of features; the targets of the first `labelled` rows are known. Everything here depends on the
- * order of its sums alone and takes exponentials from task/quantiles.h, so that it has the same bits on every machine.
+ * order of its sums alone and takes exponentials from task/quantiles.c, so that it has the same bits on every machine.
  */
 #ifndef ICLAB_TASK_TABLES_TABLES_H
 #define ICLAB_TASK_TABLES_TABLES_H

@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/peak.h"
+#include "backend/cpu/kernels/parts.h"
 
 /* A vector is as wide as the instruction set's registers, if the build has vector types. */
 #if defined(ICL_SCALAR)

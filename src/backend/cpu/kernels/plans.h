@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "arithmetic/real.h"
-#include "backend/recurrence.h"
+#include "backend/op_families.h"
 #include "iclab/ops_linear_transformer.h"
 
 /* ---- Products ---- */

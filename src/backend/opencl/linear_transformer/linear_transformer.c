@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/linear_transformer.h"
+#include "backend/op_families.h"
 #include "backend/opencl/launch.h"
 #include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "backend/opencl/linear_transformer/program.h"

@@ -1,8 +1,14 @@
-/* The indices of the recurrences' operands in op_table.h, and their inputs by name. */
-#ifndef ICLAB_BACKEND_RECURRENCE_H
-#define ICLAB_BACKEND_RECURRENCE_H
+/* Families of ops as all backends share them: the operands of recurrences by index and by name; the places of the
+ * parameters of linear transformers, and the cost of their spaces. */
+#ifndef ICLAB_BACKEND_OP_FAMILIES_H
+#define ICLAB_BACKEND_OP_FAMILIES_H
 
+#include <stdbool.h>
+
+#include "iclab/ops_linear_transformer.h"
 #include "iclab/ops_recurrence.h"
+
+/* ---- Recurrences: the indices of their operands in op_table.h, and their inputs by name ---- */
 
 /* The inputs in the order of icl_recurrence_inputs, and their gradients. All except q, k and v may be absent. */
 enum {
@@ -47,5 +53,22 @@ enum {
     ICL_RECURRENCE_BACKWARD_STATES,
     ICL_RECURRENCE_BACKWARD_INPUTS
 };
+
+/* ---- Linear transformers ---- */
+
+/* The numbers of parameters of P and of Q of one head. */
+typedef struct icl_linear_sizes {
+    size_t p, q;
+} icl_linear_sizes;
+
+/* Returns these numbers. d is D - 1. */
+icl_linear_sizes icl_linear_sizes_of(icl_parameterization parameterization, size_t d);
+
+/* Returns where layer `i` of the `depth` layers in use begins in the parameter vector. The params are complete. */
+size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size_t d, size_t i);
+
+/* Returns whether, in dense forms, the layer before the last two is cheaper if it computes neither its Gram matrix nor
+ * its n tokens but is applied to the vectors of the last two. params->space is settled; n is ignored in Gram space. */
+bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d, size_t n);
 
 #endif
