@@ -224,6 +224,7 @@ def main():
     parser.add_argument("--ours", action="store_true")
     parser.add_argument("--model")
     options = parser.parse_intermixed_args()
+    os.environ.setdefault("ICLAB_RECIPES", str(ROOT / "tools" / "recipes"))
     os.environ.setdefault("ICLAB_LIBRARY", str(next(iter(sorted(options.build.glob("libiclab*.so"))), "")))
     sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "tools")]
     import iclab
