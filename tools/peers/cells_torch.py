@@ -1,4 +1,4 @@
-"""A transformer over the cells of tables in PyTorch: a training step of what the recipe `tables-cells` trains, by AdamW.
+"""A transformer over the cells of tables in PyTorch: a training step of what the recipe `tables-cells` trains.
 
 A block attends among the cells of each row, then among the rows of each column, and has a feed-forward part, each with
 a layer norm behind its residual sum, as nanoTabPFN has it. Rows see labelled rows alone.

@@ -28,7 +28,7 @@ def read_arguments():
     parser.add_argument("--tables", action="store_true", help="a training step of a model of tables' cells instead")
     help_text = "of the model of a text"
     parser.add_argument("--mixers", choices=settings.TEXT_MIXERS, default="recipe", help=help_text)
-    parser.add_argument("--fused-adam", action="store_true", help="of a decoder, a text or tables: Adam in its fused form")
+    parser.add_argument("--fused-adam", action="store_true", help="of a decoder, a text or tables: the fused Adam")
     parser.add_argument("--bf16", action="store_true", help="with a decoder: under autocast to bfloat16")
     parser.add_argument("--torch-device", default="cpu", help="with torch: where it computes")
     parser.add_argument("--tf32", action="store_true", help="with torch: float32 products may take inputs as TF32")

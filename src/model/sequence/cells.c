@@ -68,9 +68,8 @@ icl_variable icl_sequence_embed_cells(const icl_sequence_pass *pass, icl_variabl
     const icl_variable numbers = icl_tape_reshape(pass->tape, icl_tape_scale(pass->tape, 1.0, shown), 3,
                                                   (const size_t[]){seen.shape[0], rows * features, 1});
     const icl_variable parts[] = {
-        icl_tape_reshape(pass->tape,
-                         icl_sequence_linear(pass, numbers, sequence->embedding, sequence->embedding_shift), 3,
-                         (const size_t[]){seen.shape[0], rows, features * width}),
+        icl_tape_reshape(pass->tape, icl_sequence_linear(pass, numbers, sequence->embedding, sequence->embedding_shift),
+                         3, (const size_t[]){seen.shape[0], rows, features * width}),
         icl_sequence_linear(pass, known, sequence->label_embedding, sequence->label_shift)};
 
     return icl_tape_reshape(pass->tape, icl_tape_concatenate(pass->tape, 2, 2, parts), 3,
@@ -83,8 +82,8 @@ icl_variable icl_sequence_label_cells(const icl_sequence_pass *pass, icl_variabl
 
     if (cells == 1)
         return z;
-    const icl_variable rows = icl_tape_reshape(
-        pass->tape, z, 3, (const size_t[]){seen.shape[0], seen.shape[1] / cells, cells * width});
+    const icl_variable rows =
+        icl_tape_reshape(pass->tape, z, 3, (const size_t[]){seen.shape[0], seen.shape[1] / cells, cells * width});
     return icl_tape_slice(pass->tape, rows, 2, (cells - 1) * width, width);
 }
 
@@ -116,7 +115,6 @@ icl_variable icl_sequence_attend_in_rows(const icl_sequence_pass *pass, const ic
     among.cells = 1;
     const icl_variable o = icl_sequence_join(&among, icl_tape_attention(pass->tape, &params, q, k, v));
     const icl_variable mixed = icl_tape_reshape(
-        pass->tape, o, 3,
-        (const size_t[]){asking.shape[0], asking.shape[1], sequence->heads * sequence->value_width});
+        pass->tape, o, 3, (const size_t[]){asking.shape[0], asking.shape[1], sequence->heads * sequence->value_width});
     return icl_sequence_linear(pass, mixed, layer->row.output, 0);
 }

@@ -94,10 +94,13 @@ static const refusal refusals[] = {
 };
 
 /* Overrides that are just not refused. */
-static const char *const accepted[] = {
-    "mixer=softmax window=6",          "mixer=delta,softmax window=1",     "mixer=linear feature_map=favor:65536",
-    "mixer=linear feature_map=dpfp:1", "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1",
-    "mixer=labelled causal=false tokens=cells label_inputs=2"};
+static const char *const accepted[] = {"mixer=softmax window=6",
+                                       "mixer=delta,softmax window=1",
+                                       "mixer=linear feature_map=favor:65536",
+                                       "mixer=linear feature_map=dpfp:1",
+                                       "mixer=linear feature_map=learned",
+                                       "mixer=linear feature_map=learned:1",
+                                       "mixer=labelled causal=false tokens=cells label_inputs=2"};
 
 static void check_accepted(tap_run *tap, const setting *config) {
     icl_model *model = NULL;
