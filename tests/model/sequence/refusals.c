@@ -32,7 +32,7 @@ static const refusal refusals[] = {
                                "softmax do"},
     {"mixer=fox sinks=true", "only the mixers softmax do"},
     {"mixer=softmax output_norm=layer", "model.output_norm = layer: expected rms, its default: no layer reads it"},
-    {"mixer=labelled causal=false tokens=cell", "positions, cells"},
+    {"mixer=labelled causal=false tokens=cell", "model.tokens = cell: expected one of positions|cells"},
     {"mixer=labelled,softmax causal=false tokens=cells",
      "model.tokens = cells: expected positions: the mixer softmax of layer 1 does not know columns"},
     {"mixer=labelled tokens=cells", "only with model.causal = false, model.positions = none"},
