@@ -109,9 +109,9 @@ class Library:
         record = lambda name, *arguments: self.function(f"icl_{name}")(*arguments)
         depth = self.function("icl_model_layers")(model)
         outputs = record("model_record", model, tape, parameters, gradient, self.upload(inputs), depth)
-        slopes = record("tape_constant", tape, self.upload(d_out))
-        products = record("tape_binary", tape, self.constants["ICL_MULTIPLY"], outputs, slopes)
-        self.call("icl_tape_backward", tape, record("tape_reduce", tape, self.constants["ICL_SUM"], 7, products))
+        slopes = record("tape_constant", tape, self.upload(d_out.reshape(-1, 1)))
+        row = record("tape_reshape", tape, outputs, 2, (ctypes.c_size_t * 2)(1, d_out.size))
+        self.call("icl_tape_backward", tape, record("tape_matmul", tape, 1, row, slopes))
         seen = self.download(record("tape_value", tape, outputs))
         return self.by_name(model, values), seen, self.by_name(model, self.download(gradient))
 
