@@ -66,6 +66,10 @@ SEQUENCES = {
     "titans": ["gate_limit=0.9", "positions=rotary"],
     "longhorn": ["write_strength=2", "key_width=3"],
     "labelled": ["causal=false", "output_gate=true"],
+    "labelled, cells": ["mixer=labelled", "causal=false", "tokens=cells", "label_inputs=1", "norm=layer"],
+    "labelled, cells, norms after": [
+        "mixer=labelled", "causal=false", "tokens=cells", "label_inputs=2", "norm_place=after", "loops=2", "layers=1"
+    ],
     "fox": ["output_gate=true", "positions=rotary"],
     "softmax, sinks": ["mixer=softmax", "sinks=true", "output_gate=true"],
     "softmax, sinks, both directions": ["mixer=softmax", "sinks=true", "causal=false"],

@@ -6,6 +6,7 @@ import pathlib
 import sys
 
 import attention_torch
+import cells_torch
 import decoder_torch
 import iclab_library
 import numpy
@@ -88,6 +89,31 @@ def check_decoder(library):
     return right
 
 
+def check_tables(library):
+    """The model of the recipe tables-cells, in small, on tables whose first rows have a label."""
+    generator = numpy.random.default_rng(5)
+    batch, rows, features, labelled, outputs, heads = 3, 11, 4, 5, 7, 2
+    recipe = configparser.ConfigParser()
+    recipe.read(pathlib.Path(__file__).parents[1] / "recipes" / "tables-cells.ini")
+    recipe["model"].update(heads=str(heads), width="16")
+    inputs = generator.standard_normal((batch, rows, features + 2))
+    inputs[:, :labelled, -1], inputs[:, labelled:, -2:] = 1, 0
+    d_out = generator.standard_normal((batch, rows - labelled, outputs))
+    shape = library.struct(
+        "icl_task_shape", positions=rows, inputs=features + 2, outputs=outputs, first_scored=labelled,
+        scored=rows - labelled
+    )
+    arrays, seen, gradients = library.model_outputs(recipe["model"], shape, inputs, d_out)
+    right = True
+    for formulation in settings.TABLE_FORMULATIONS:
+        expected, slopes = cells_torch.check(formulation, heads, arrays, inputs, labelled, d_out)
+        ours = [seen, *(gradients[name] for name in slopes)]
+        count = sum(array.size for array in arrays.values())
+        name = f"tables, {count} parameters, torch {formulation}: iclab"
+        right &= judge(name, ours, [expected, *slopes.values()], library)
+    return right
+
+
 def check_attention(library):
     generator = numpy.random.default_rng(2)
     q, k, v, d_out = (generator.standard_normal((3, 37, attention_torch.WIDTH)) for _ in range(4))
@@ -122,7 +148,7 @@ def main():
         sys.exit(f"tools/peers/check: {folder} holds no libiclab: expected a build folder")
     library = iclab_library.Library(str(found[0]), device)
     right = [check_steps(library, "full"), check_steps(library, "diag"), check_attention(library)]
-    right.append(check_decoder(library))
+    right += [check_decoder(library), check_tables(library)]
     right += [check_recurrences(library, rule) for rule in settings.RULES]
     sys.exit(0 if all(right) else 1)
 

@@ -101,6 +101,20 @@ class Library:
         result = float(self.download(record("tape_value", tape, loss))[0, 0])
         return self.by_name(model, values), result, self.by_name(model, self.download(gradient))
 
+    def model_outputs(self, recipe, shape, inputs, d_out):
+        """Initial parameters by name, outputs [B, S, q], and by name the gradient of sum(outputs d_out)."""
+        model, values = self.make_model(recipe, shape)
+        parameters, gradient, tape = self.upload(values), self.make(values.shape), ctypes.c_void_p()
+        self.call("icl_tape_create", self.backend, ctypes.byref(tape))
+        record = lambda name, *arguments: self.function(f"icl_{name}")(*arguments)
+        depth = self.function("icl_model_layers")(model)
+        outputs = record("model_record", model, tape, parameters, gradient, self.upload(inputs), depth)
+        slopes = record("tape_constant", tape, self.upload(d_out.reshape(-1, 1)))
+        row = record("tape_reshape", tape, outputs, 2, (ctypes.c_size_t * 2)(1, d_out.size))
+        self.call("icl_tape_backward", tape, record("tape_matmul", tape, 1, row, slopes))
+        seen = self.download(record("tape_value", tape, outputs))
+        return self.by_name(model, values), seen, self.by_name(model, self.download(gradient))
+
     def attention(self, q, k, v, d_out, scale):
         """The output and the three gradients of softmax attention [batch, n, width]."""
         params = self.struct("icl_attention_params", kind=self.constants["ICL_ATTENTION_SOFTMAX"], scale=scale)

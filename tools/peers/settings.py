@@ -31,6 +31,13 @@ TEXT_MIXERS = {
 }
 TEXT_FORMULATIONS = {"recipe": ("chunk16", "chunk32"), "gated-delta": ("chunk16", "chunk32"), "softmax": ("blocks",)}
 
+# The recipe `tables-cells`: layers, heads, width, hidden numbers and outputs; tables of a batch, their rows and their
+# features; the fewest and the most labelled rows.
+TABLE_MODEL = (3, 4, 96, 192, 100)
+TABLE_BATCH = (32, 150, 5)
+TABLE_LEAST, TABLE_MOST = 8, 118
+TABLE_FORMULATIONS = ("masked", "split")
+
 
 def add_step_arguments(parser):
     parser.add_argument("--d", type=int, default=20, help="dimension of x")

@@ -25,9 +25,10 @@ def read_arguments():
     parser.add_argument("--decode", type=int, metavar="T", help="T tokens, one after the other, instead")
     parser.add_argument("--generate", type=int, metavar="N", help="N bytes of a language model, one by one, instead")
     parser.add_argument("--text", metavar="FILE", help="a training step of a model of this text instead")
+    parser.add_argument("--tables", action="store_true", help="a training step of a model of tables' cells instead")
     help_text = "of the model of a text"
     parser.add_argument("--mixers", choices=settings.TEXT_MIXERS, default="recipe", help=help_text)
-    parser.add_argument("--fused-adam", action="store_true", help="with a decoder or a text: the fused form of Adam")
+    parser.add_argument("--fused-adam", action="store_true", help="of a decoder, a text or tables: the fused Adam")
     parser.add_argument("--bf16", action="store_true", help="with a decoder: under autocast to bfloat16")
     parser.add_argument("--torch-device", default="cpu", help="with torch: where it computes")
     parser.add_argument("--tf32", action="store_true", help="with torch: float32 products may take inputs as TF32")
@@ -55,6 +56,10 @@ def make_run(options):
         import text_torch
 
         return text_torch.make_step(options)
+    if options.tables:
+        import cells_torch
+
+        return cells_torch.make_step(options)
     if options.generate:
         return __import__("text_torch" if options.library == "torch" else "decode_iclab").make_run(options)
     if options.decode is not None:

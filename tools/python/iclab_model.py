@@ -315,7 +315,7 @@ def solve_tokens(q, k, beta, decay, ridge, iterations, xp):
 
 DEFAULTS = {
     "layers": "1", "heads": "1", "mixer": "softmax", "width": "64", "causal": "true", "loops": "1",
-    "injection": "true", "loop_norm": "false", "tied_embedding": "false",
+    "injection": "true", "loop_norm": "false", "tied_embedding": "false", "tokens": "positions", "label_inputs": "2",
     "positions": "none", "position_base": "10000", "norm": "rms", "norm_place": "before", "feed_forward": "gelu",
     "activation_clip": "0", "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity",
     "normalize_keys": "auto",
@@ -345,6 +345,7 @@ class Sequence:
         self.value_width = int(self.about["value_width"]) or width // self.heads
         self.causal = self.about["causal"] == "true"
         self.tied = self.about["tied_embedding"] == "true"
+        self.has_cells = self.about["tokens"] == "cells"
 
     def number(self, key):
         return float(self.about[key])
@@ -360,7 +361,8 @@ class Sequence:
             embedded = own["embedding.table"][inputs]
             embedded = embedded * self.number("width") ** 0.5 if self.tied else embedded
         else:
-            embedded = inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
+            embed = self.embed_cells if self.has_cells else self.embed
+            embedded = embed(inputs, own, xp)
             own = {**own, "last input": inputs[:, None, :, -1:]}
         embedded = self.add_positions(embedded, own, xp)
         z = embedded
@@ -378,9 +380,20 @@ class Sequence:
             z = z.mean(1)[:, None]
         else:
             z = z[:, first : first + scored]
+            z = z[:, :, -1] if self.has_cells else z
         z = z if self.about["loop_norm"] == "true" else self.norm(Part(own, "", xp), "norm", z)
         matrix = own["embedding.table"].T if self.tied else own["readout.weight"]
         return z @ matrix + own["readout.bias"]
+
+    def embed(self, inputs, own, xp):
+        return inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
+
+    def embed_cells(self, inputs, own, xp):
+        """[B, T, C, width]: a cell for each input of a row, but the last ones, which share the label's."""
+        features = inputs.shape[2] - int(self.about["label_inputs"])
+        cells = inputs[..., :features, None] @ own["embedding.weight"] + own.get("embedding.bias", 0)
+        label = inputs[..., None, features:] @ own["embedding.label.weight"] + own.get("embedding.label.bias", 0)
+        return xp.concatenate((cells, label), 2)
 
     def decode(self, last, first, scored, own, xp):
         angles = self.angles(first + scored, last.shape[2], 10000.0)[first:]
@@ -410,7 +423,11 @@ class Sequence:
     def block(self, own, mixer, z):
         mix = lambda x: getattr(self, "mix_" + mixer.replace("-", "_"))(own, x)
         feed = lambda x: self.feed_forward(own, x)
-        for name, part in (("mixer_norm", mix), ("feed_forward_norm", feed)):
+        parts = [("mixer_norm", mix), ("feed_forward_norm", feed)]
+        if self.has_cells:
+            parts[0] = ("mixer_norm", lambda x: self.mix_columns(own, mixer, x))
+            parts.insert(0, ("row_norm", lambda x: self.attend_in_rows(own, x)))
+        for name, part in parts:
             if part is feed and self.about["feed_forward"] == "none":
                 continue
             if self.about["norm_place"] == "after":
@@ -536,6 +553,24 @@ class Sequence:
             v = xp.concatenate((0 * v[:, :, :1], v), 2)
         weights = xp.exp(scores - xp.amax(scores, -1)[..., None])
         return self.emit(own, x, (weights / weights.sum(-1)[..., None]) @ v, mixer)
+
+    def attend_in_rows(self, own, x):
+        """Attention among the cells of each row, x [B, T, C, width]."""
+        cells, xp = x.reshape(-1, *x.shape[2:]), own.xp
+        q, k = (self.split(own.linear("row." + name, cells), self.key_width) for name in ("query", "key"))
+        scores = xp.einsum("bhim,bhjm->bhij", q, k) * self.key_width**-0.5
+        weights = xp.exp(scores - xp.amax(scores, -1)[..., None])
+        v = self.split(own.linear("row.value", cells), self.value_width)
+        o = (weights / weights.sum(-1)[..., None]) @ v
+        return own.linear("row.output", o.swapaxes(1, 2).reshape(*x.shape[:3], -1))
+
+    def mix_columns(self, own, mixer, x):
+        """Each column of x [B, T, C, width] is a sequence for the mixer."""
+        columns = x.swapaxes(1, 2)
+        flags = own.tensors["last input"] + 0 * columns[..., :1]
+        inner = Part({**own.tensors, "last input": flags.reshape(-1, 1, x.shape[1], 1)}, own.prefix, own.xp)
+        mixed = getattr(self, "mix_" + mixer)(inner, columns.reshape(-1, *columns.shape[2:]))
+        return mixed.reshape(columns.shape).swapaxes(1, 2)
 
     def mix_softmax(self, own, x):
         return self.attend(own, x, "softmax")

@@ -10,16 +10,18 @@
  * Each of the L blocks, with norms before:  z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
  * with norms after:                         z <- norm(z + mixer(z));  z <- norm(z + feed_forward(z)), and no norm
  *                                           before the readout, whose input is normed already
- * after both, c = model.activation_clip:    z <- min(max(z, -c), c), which keeps deep stacks of linear mixers,
+ * before both, with model.tokens = cells:   a part of the same form, attention among the cells of a row (cells.c)
+ * after all, c = model.activation_clip:     z <- min(max(z, -c), c), which keeps deep stacks of linear mixers,
  *                                           polynomials of high degree, finite (von Oswald and others 2023)
  *
- * While a training is recorded, model.dropout acts on e and on what each mixer and each feed-forward part adds, as in
- * GPT-2, but not on attention weights. Its calls count in the order of the formulas.
+ * While a training is recorded, model.dropout acts on e and on what each part of a block adds, as in GPT-2, but not on
+ * attention weights. Its calls count in the order of the formulas.
  *
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
- * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
- * mixers and parts.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
- * readout.weight [width, q], unless the table is tied, and readout.bias; and with model.readout = last
+ * width]; with cells embedding.label.weight and .bias, block.I.row.query, .key, .value and .output, and
+ * block.I.row_norm; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the
+ * files of the mixers and parts.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and
+ * .shift; readout.weight [width, q], unless the table is tied, and readout.bias; and with model.readout = last
  * readout.I.norm, .weight and .bias.
  */
 #include <math.h>
@@ -78,6 +80,8 @@ static icl_status add_embedding(icl_sequence_builder *builder, icl_error *error)
     icl_sequence *sequence = builder->sequence;
     const icl_task_shape *shape = &builder->model->shape;
 
+    if (sequence->tokens == ICL_TOKENS_CELLS)
+        return icl_sequence_add_cells(builder, error);
     if (shape->symbols > 0) {
         const double own = sequence->tied_embedding ? 1.0 / sqrt((double)sequence->width) : 1.0;
         const icl_sequence_start start = {ICL_START_NORMAL, sequence->init > 0 ? sequence->init : own, 0, true};
@@ -125,6 +129,9 @@ static icl_variable look_up(const icl_sequence_pass *pass, icl_variable symbols)
 static icl_variable embed(const icl_sequence_pass *pass, icl_variable inputs) {
     const icl_sequence *sequence = pass->sequence;
     const size_t positions = icl_tape_value(pass->tape, inputs).shape[1];
+
+    if (sequence->tokens == ICL_TOKENS_CELLS)
+        return icl_sequence_embed_cells(pass, inputs);
     const icl_variable x = pass->model->shape.symbols > 0
                                ? look_up(pass, inputs)
                                : icl_sequence_linear(pass, inputs, sequence->embedding, sequence->embedding_shift);
@@ -292,6 +299,11 @@ static icl_variable read_out(const icl_sequence_pass *pass, icl_variable z) {
 static icl_status add_block(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     char name[64];
 
+    if (builder->sequence->tokens == ICL_TOKENS_CELLS) {
+        snprintf(name, sizeof name, "block.%zu.row_norm", layer->index);
+        ICL_CHECK(add_norm(builder, &layer->row.norm, error, name));
+        ICL_CHECK(icl_sequence_add_row_attention(builder, layer, error));
+    }
     snprintf(name, sizeof name, "block.%zu.mixer_norm", layer->index);
     ICL_CHECK(add_norm(builder, &layer->mixer_norm, error, name));
     ICL_CHECK(layer->mixer->create(builder, layer, error));
@@ -317,10 +329,10 @@ static icl_status check_shape(const icl_model *model, icl_error *error) {
     return ICL_OK;
 }
 
-/* Returns the number of sequences with about 256 positions in all: their activations stay in a core's cache, and
+/* Returns the number of sequences with about 256 vectors in all: their activations stay in a core's cache, and
  * products have enough rows. */
-static size_t at_once(const icl_model *model) {
-    const size_t positions = model->shape.positions;
+static size_t at_once(const icl_model *model, const icl_sequence *sequence) {
+    const size_t positions = model->shape.positions * sequence->cells;
     return positions < 256 ? 256 / positions : 1;
 }
 
@@ -345,7 +357,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     model->loops = sequence->loops;
     model->abilities |= ICL_MODEL_LOOPS;
     ICL_TRY(add_parameters(recipe, model, sequence, error));
-    model->sequences_at_once = at_once(model);
+    model->sequences_at_once = at_once(model, sequence);
     if (sequence->causal && sequence->readout == ICL_READOUT_POSITION && remembers(model, sequence))
         model->abilities |= ICL_MODEL_DECODES;
 done:
@@ -384,26 +396,42 @@ static icl_variable drop_out(const icl_sequence_pass *pass, icl_variable z) {
     return icl_tape_drop_out(pass->tape, pass->sequence->dropout, z);
 }
 
-/* Applies a block. After the last mixer, positions no longer see each other, so those without a score are left out. */
-static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
-    const icl_sequence *sequence = pass->sequence;
-    const icl_variable seen = sequence->norm_place == ICL_NORMS_AFTER ? z : normalize(pass, &layer->mixer_norm, z);
-    icl_variable mixed = layer->mixer->mix(pass, layer, seen);
+/* Returns what a part sees of z, and z with what the part added. */
+static icl_variable before_part(const icl_sequence_pass *pass, const icl_sequence_norm *norm, icl_variable z) {
+    return pass->sequence->norm_place == ICL_NORMS_AFTER ? z : normalize(pass, norm, z);
+}
 
+static icl_variable after_part(const icl_sequence_pass *pass, const icl_sequence_norm *norm, icl_variable z,
+                               icl_variable added) {
+    z = add(pass, z, drop_out(pass, added));
+    return pass->sequence->norm_place == ICL_NORMS_AFTER ? normalize(pass, norm, z) : z;
+}
+
+static icl_variable attend_in_rows(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
+    const icl_variable mixed = icl_sequence_attend_in_rows(pass, layer, before_part(pass, &layer->row.norm, z));
+    return after_part(pass, &layer->row.norm, pass->is_last ? icl_sequence_label_cells(pass, z) : z, mixed);
+}
+
+/* Applies a block. After the last mixer, positions no longer see each other, so those without a score are left out, and
+ * after the last attention in rows all cells but those of labels. */
+static icl_variable apply_block(const icl_sequence_pass *outer, const icl_sequence_layer *layer, icl_variable z) {
+    icl_sequence_pass inner = *outer;
+    const icl_sequence_pass *pass = &inner;
+
+    if (pass->sequence->tokens == ICL_TOKENS_CELLS) {
+        z = attend_in_rows(pass, layer, z);
+        inner.cells = pass->is_last ? 1 : pass->cells;
+    }
+    icl_variable mixed = layer->mixer->mix(pass, layer, before_part(pass, &layer->mixer_norm, z));
     if (pass->is_last) {
         z = icl_sequence_keep_scored(pass, z);
         mixed = icl_sequence_keep_scored(pass, mixed);
     }
-    z = add(pass, z, drop_out(pass, mixed));
-    if (sequence->norm_place == ICL_NORMS_AFTER)
-        z = normalize(pass, &layer->mixer_norm, z);
-    if (sequence->feed_forward == ICL_FEED_FORWARD_NONE)
+    z = after_part(pass, &layer->mixer_norm, z, mixed);
+    if (pass->sequence->feed_forward == ICL_FEED_FORWARD_NONE)
         return z;
-    if (sequence->norm_place == ICL_NORMS_AFTER)
-        return normalize(pass, &layer->feed_forward_norm,
-                         add(pass, z, drop_out(pass, feed_forward_of(pass, layer, z))));
-    const icl_variable normed = normalize(pass, &layer->feed_forward_norm, z);
-    return add(pass, z, drop_out(pass, feed_forward_of(pass, layer, normed)));
+    const icl_variable seen = before_part(pass, &layer->feed_forward_norm, z);
+    return after_part(pass, &layer->feed_forward_norm, z, feed_forward_of(pass, layer, seen));
 }
 
 static icl_variable show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable z) {
@@ -442,8 +470,10 @@ static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool 
         if (is_cut && left == count && pass.loop > 0)
             z = icl_tape_constant(pass.tape, icl_tape_value(pass.tape, z));
         z = apply_blocks(&pass, enter_loop(&pass, z, embedded));
+        const icl_variable rows = left > 1 ? icl_sequence_label_cells(&pass, z) : z;
         if (left <= count)
-            outputs[count - left] = read_out(&pass, left > 1 && reads_scored ? icl_sequence_keep_scored(&pass, z) : z);
+            outputs[count - left] =
+                read_out(&pass, left > 1 && reads_scored ? icl_sequence_keep_scored(&pass, rows) : rows);
     }
 }
 
@@ -452,6 +482,7 @@ static icl_sequence_pass pass_of(const icl_model *model, icl_tape *tape, const i
                                .sequence = model->state,
                                .tape = tape,
                                .parameters = parameters,
+                               .cells = ((const icl_sequence *)model->state)->cells,
                                .loops = model->loops,
                                .first_scored = model->shape.first_scored,
                                .scored = model->shape.scored};
@@ -465,6 +496,8 @@ icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_te
     if (model->family != &icl_sequence_model)
         return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s: expected sequence, whose runs can be watched",
                         model->family->name);
+    if (((const icl_sequence *)model->state)->tokens == ICL_TOKENS_CELLS)
+        return icl_fail(error, ICL_ERROR_INPUT, "model.tokens = cells: expected positions, whose runs can be watched");
     ICL_TRY(icl_model_put_parameters(model, tape, parameters, gradient, &variables, error));
     icl_sequence_pass pass = pass_of(model, tape, variables);
     pass.watch = watch;

@@ -345,7 +345,8 @@ static icl_variable read_memory(const icl_sequence_pass *pass, const fast_weight
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth) {
     const fast_weights *memory = model->state;
-    const icl_sequence_pass pass = {.model = model, .sequence = &memory->parts, .tape = tape, .parameters = parameters};
+    const icl_sequence_pass pass = {
+        .model = model, .sequence = &memory->parts, .tape = tape, .parameters = parameters, .cells = 1};
     const size_t first = model->shape.first_scored, scored = model->shape.scored;
     /* Both are copies, because a reshape takes only rows without gaps. */
     const icl_variable pairs = icl_tape_scale(tape, 1, icl_tape_slice(tape, inputs, 1, 0, first));

@@ -129,12 +129,18 @@ static const icl_recipe_key place_keys[] = {
 static const icl_recipe_key factor_keys[] = {
     {KEY(feed_forward_factor), "4", 0.001, 1024, .help = "hidden numbers of the feed-forward part over the width"},
 };
+static const icl_recipe_key cell_keys[] = {
+    {KEY(label_inputs), "2", 1, ICL_MAX_EXTENT,
+     .help = "last inputs of a row that share the label's cell; each other one has a cell"},
+};
 static const icl_recipe_group base_group = ICL_RECIPE_GROUP(base_keys);
 static const icl_recipe_group place_group = ICL_RECIPE_GROUP(place_keys);
 static const icl_recipe_group factor_group = ICL_RECIPE_GROUP(factor_keys);
+static const icl_recipe_group cell_group = ICL_RECIPE_GROUP(cell_keys);
 static const icl_recipe_group *const base_groups[] = {&base_group, NULL};
 static const icl_recipe_group *const place_groups[] = {&place_group, NULL};
 static const icl_recipe_group *const factor_groups[] = {&factor_group, NULL};
+static const icl_recipe_group *const cell_groups[] = {&cell_group, NULL};
 
 /* ---- Words ---- */
 
@@ -143,6 +149,8 @@ static const icl_choice positions[] = {{"none", ICL_POSITIONS_NONE},
                                        {"sinusoidal", ICL_POSITIONS_SINUSOIDAL, base_groups},
                                        {"rotary", ICL_POSITIONS_ROTARY, base_groups},
                                        {0}};
+static const icl_choice token_words[] = {
+    {"positions", ICL_TOKENS_POSITIONS}, {"cells", ICL_TOKENS_CELLS, cell_groups}, {0}};
 static const icl_choice norms[] = {
     {"none", ICL_NORMS_NONE}, {"layer", ICL_NORMS_LAYER, place_groups}, {"rms", ICL_NORMS_RMS, place_groups}, {0}};
 static const icl_choice output_norms[] = {
@@ -181,6 +189,8 @@ static const icl_recipe_key keys[] = {
      .help = "the blocks are applied so often, each time to their last output plus the embedding"},
     {KEY(injection), "true", .help = "every loop adds the embedding; false: the first one alone"},
     {KEY(loop_norm), "false", .help = "the norm before the readout ends every loop"},
+    {KEY(tokens), "positions", .choices = token_words,
+     .help = "what has a vector: each position, or each cell of a table's row"},
     {KEY(positions), "none", .choices = positions, .help = "what tells positions apart"},
     {KEY(embedding_bias), "true",
      .help = "a bias beside the embedding of coordinates; without any, linear mixers see no constant"},
@@ -337,6 +347,7 @@ static void read_values(const icl_recipe *recipe, icl_sequence *sequence) {
     icl_recipe_read(recipe, &base_group, sequence);
     icl_recipe_read(recipe, &place_group, sequence);
     icl_recipe_read(recipe, &factor_group, sequence);
+    icl_recipe_read(recipe, &cell_group, sequence);
     icl_recipe_read(recipe, &own_keys, sequence);
     sequence->heads = icl_model_read(recipe).heads;
     sequence->width = read_features(recipe).width;
@@ -396,6 +407,31 @@ static icl_status check_positions(const icl_recipe *recipe, const icl_sequence *
         return icl_recipe_reject(recipe, NAME(positions), error,
                                  "another word, or keys of an even width: here they have %zu numbers",
                                  sequence->key_width);
+    return ICL_OK;
+}
+
+/* Sets how many vectors a position has. */
+static icl_status read_tokens(const icl_recipe *recipe, const icl_model *model, icl_sequence *sequence,
+                              icl_error *error) {
+    sequence->cells = 1;
+    if (sequence->tokens == ICL_TOKENS_POSITIONS)
+        return ICL_OK;
+    if (model->shape.symbols > 0)
+        return icl_recipe_reject(recipe, NAME(tokens), error, "positions: the task has symbols and no table");
+    for (size_t i = 0; i < model->layers; i++)
+        if (sequence->layers[i].mixer != &icl_mixer_labelled)
+            return icl_recipe_reject(recipe, NAME(tokens), error,
+                                     "positions: the mixer %s of layer %zu does not know columns, only labelled does",
+                                     icl_sequence_word(&sequence->layers[i]), i);
+    if (sequence->causal || sequence->positions != ICL_POSITIONS_NONE || sequence->readout != ICL_READOUT_POSITION)
+        return icl_recipe_reject(recipe, NAME(tokens), error,
+                                 "positions: only with model.causal = false, model.positions = none and "
+                                 "model.readout = position do rows have cells");
+    if (sequence->label_inputs >= model->shape.inputs)
+        return icl_recipe_reject(recipe, NAME(label_inputs), error,
+                                 "less than %zu, the inputs of a row, so that one is left for a cell",
+                                 model->shape.inputs);
+    sequence->cells = model->shape.inputs - sequence->label_inputs + 1;
     return ICL_OK;
 }
 
@@ -478,5 +514,6 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
                                  "position: the task scores %zu positions, and their mean gives one output",
                                  model->shape.scored);
     ICL_CHECK(check_mixers(recipe, model, sequence, error));
+    ICL_CHECK(read_tokens(recipe, model, sequence, error));
     return reads & ICL_READS_RANK ? check_rank(recipe, sequence, error) : ICL_OK;
 }

@@ -20,7 +20,7 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     const icl_tensor seen = icl_tape_value(pass->tape, pass->inputs);
-    const size_t rows[] = {seen.shape[0], 1, seen.shape[1], 1}, heads[] = {1, pass->sequence->heads, 1, 1};
+    const size_t rows[] = {seen.shape[0], 1, seen.shape[1], 1}, heads[] = {1, icl_sequence_heads_of(pass), 1, 1};
     const icl_variable flag = icl_tape_slice(pass->tape, pass->inputs, 2, seen.shape[2] - 1, 1);
     const icl_variable zero = icl_tape_filled(pass->tape, 0, NULL, 0);
     const icl_variable without =

@@ -162,7 +162,7 @@ icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, 
 
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width) {
     const icl_tensor seen = icl_tape_value(pass->tape, x);
-    const size_t heads = pass->sequence->heads;
+    const size_t heads = icl_sequence_heads_of(pass);
     const size_t positions = seen.shape[2] > 0 ? seen.shape[1] * seen.shape[2] / (heads * width) : 0;
 
     return icl_tape_swap_axes(
@@ -185,8 +185,9 @@ icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads
     const icl_variable copy =
         seen.buffer && icl_tensor_is_contiguous(&seen) ? rows : icl_tape_scale(pass->tape, 1.0, rows);
 
-    return icl_tape_reshape(pass->tape, copy, 3,
-                            (const size_t[]){seen.shape[0], seen.shape[1], seen.shape[2] * seen.shape[3]});
+    return icl_tape_reshape(
+        pass->tape, copy, 3,
+        (const size_t[]){seen.shape[0], seen.shape[1] * pass->cells, seen.shape[2] / pass->cells * seen.shape[3]});
 }
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value) {

@@ -28,6 +28,8 @@ typedef enum icl_sequence_norm_kind { ICL_NORMS_NONE = 0, ICL_NORMS_LAYER, ICL_N
 
 typedef enum icl_norm_place { ICL_NORMS_BEFORE = 0, ICL_NORMS_AFTER } icl_norm_place;
 
+typedef enum icl_tokens { ICL_TOKENS_POSITIONS = 0, ICL_TOKENS_CELLS } icl_tokens;
+
 typedef enum icl_readout { ICL_READOUT_POSITION = 0, ICL_READOUT_POOLED, ICL_READOUT_LAST } icl_readout;
 
 typedef enum icl_feed_forward {
@@ -83,6 +85,13 @@ typedef struct icl_sequence_turns {
     icl_sequence_parameter spread, gather;           /* [R H n], if R > 1 */
 } icl_sequence_turns;
 
+/* The parameters of attention among the cells of a row, of model.tokens = cells: its norm, and matrices as those of
+ * attention among positions. */
+typedef struct icl_sequence_row_attention {
+    icl_sequence_norm norm;
+    icl_sequence_parameter query, key, value, output;
+} icl_sequence_row_attention;
+
 /* The parameters of one block. A mixer uses some of them. */
 typedef struct icl_sequence_layer {
     const struct icl_sequence_mixer *mixer;
@@ -93,6 +102,7 @@ typedef struct icl_sequence_layer {
     icl_mixer_block block;
     size_t first;
 
+    icl_sequence_row_attention row;                                /* with cells */
     icl_sequence_norm mixer_norm, feed_forward_norm;               /* before or after them */
     icl_sequence_parameter query, key, value;                      /* [width, H m], [width, H m], [width, H n] */
     icl_sequence_parameter query_filter, key_filter, value_filter; /* [convolution, channels] */
@@ -141,6 +151,8 @@ typedef struct icl_sequence {
     /* Recipe keys; members have the keys' names. */
     size_t width, heads, key_width, value_width, loops, convolution, window, delta_steps, iterations, slots, mimo_rank;
     bool causal, injection, loop_norm, embedding_bias, tied_embedding, normalizer, output_gate, sinks;
+    icl_tokens tokens;
+    size_t label_inputs;
     icl_positions positions;
     icl_norm_place norm_place;
     icl_sequence_norm_kind norm, output_norm;
@@ -150,6 +162,7 @@ typedef struct icl_sequence {
     double position_base, feed_forward_factor, activation_clip, dropout, init; /* clip and init: 0 for none */
     double write_strength, ridge, momentum, gate_limit, gate_root;
 
+    size_t cells;         /* vectors of a position: 1, or with model.tokens = cells one for each cell */
     size_t hidden;        /* the width of the feed-forward part's hidden layer */
     size_t feature_width; /* the numbers of a key after its feature map */
 
@@ -157,7 +170,8 @@ typedef struct icl_sequence {
     size_t feature_count; /* NU of dpfp, M of favor and of learned; 0 for plain learned: as many as a key has */
     bool favor_as_it_is;  /* favor takes x instead of x m^(-1/4) */
 
-    icl_sequence_parameter embedding, embedding_shift, position_table, readout_weight, readout_shift;
+    icl_sequence_parameter embedding, embedding_shift, label_embedding, label_shift;
+    icl_sequence_parameter position_table, readout_weight, readout_shift;
     icl_sequence_norm final_norm;
     struct {
         icl_sequence_norm norm;
@@ -223,12 +237,13 @@ struct icl_sequence_pass {
     size_t first_position;           /* the number of this run's first position */
     size_t first_scored, scored;     /* positions of this run whose outputs are wanted */
     bool is_last;                    /* the last layer: its other positions are not read later */
+    size_t cells;                    /* vectors of a position that stand side by side in a mixer's input */
     size_t loop, loops;              /* the loops that ran before, and all of this run (model.loops) */
     const icl_sequence_watch *watch; /* NULL: nobody watches */
 };
 
 /* Runs a model under a watch, on an empty tape with parameters [N] that are constants, or whose gradients go to
- * gradient [N] if it has a buffer. ICL_ERROR_INPUT for models of another family. */
+ * gradient [N] if it has a buffer. ICL_ERROR_INPUT for models of another family, and for those with cells as tokens. */
 icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
                                   icl_tensor inputs, const icl_sequence_watch *watch, icl_error *error);
 
@@ -344,7 +359,13 @@ icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_para
 icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
                                  icl_sequence_parameter bias);
 
-/* Returns [B, T, H w] as heads [B, H, T, w], a view. */
+/* Returns the heads of a mixer; those of a position's cells stand side by side: each column of a table attends by
+ * itself. */
+static inline size_t icl_sequence_heads_of(const icl_sequence_pass *pass) {
+    return pass->sequence->heads * pass->cells;
+}
+
+/* Returns [B, T C, H w] as heads [B, C H, T, w], a view, where a position has C = pass->cells vectors. */
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width);
 
 /* Returns a times b, which repeats where its extents are 1. */
@@ -353,7 +374,7 @@ icl_variable icl_sequence_multiply(icl_tape *tape, icl_variable a, icl_variable 
 /* Returns a parameter [H w] as [H, 1, w], beside heads [B, H, T, w]. */
 icl_variable icl_sequence_by_head(const icl_sequence_pass *pass, icl_sequence_parameter parameter, size_t width);
 
-/* Returns heads [B, H, T, w] as [B, T, H w]. */
+/* Returns heads [B, C H, T, w] as [B, T C, H w]. */
 icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads);
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
@@ -472,5 +493,22 @@ icl_status icl_sequence_add_attention(icl_sequence_builder *builder, icl_sequenc
 /* Maps x by attention. offset [B, H, T, 1]: what each key adds to the logits of its queries; NULL: nothing. */
 icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                  const icl_variable *offset);
+
+/* ---- Cells as tokens (cells.c) ---- */
+
+/* Adds the embedding of cells, and a block's attention among the cells of a row without its norm. */
+icl_status icl_sequence_add_cells(icl_sequence_builder *builder, icl_error *error);
+icl_status icl_sequence_add_row_attention(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+
+/* Embeds inputs [B, T, p] as [B, T C, width]. */
+icl_variable icl_sequence_embed_cells(const icl_sequence_pass *pass, icl_variable inputs);
+
+/* Maps x [B, T C, width] by attention among the cells of each row. In the last layer only label cells ask: [B, T,
+ * width]. */
+icl_variable icl_sequence_attend_in_rows(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                         icl_variable x);
+
+/* Returns the label cells [B, T, width] of z [B, T C, width], a view; z itself if a position has one vector. */
+icl_variable icl_sequence_label_cells(const icl_sequence_pass *pass, icl_variable z);
 
 #endif

@@ -8,6 +8,8 @@ static const char *const settings[] = {
     "mixer=softmax",
     "mixer=softmax causal=false positions=learned",
     "mixer=labelled causal=false",
+    "mixer=labelled causal=false tokens=cells",
+    "mixer=labelled causal=false tokens=cells label_inputs=1 norm=layer norm_place=after loops=2 dropout=0.3",
     "mixer=softmax norm=layer norm_place=after feed_forward=relu",
     "mixer=softmax norm=none feed_forward=none",
     "mixer=softmax readout=pooled causal=false",

@@ -32,6 +32,16 @@ static const refusal refusals[] = {
                                "softmax do"},
     {"mixer=fox sinks=true", "only the mixers softmax do"},
     {"mixer=softmax output_norm=layer", "model.output_norm = layer: expected rms, its default: no layer reads it"},
+    {"mixer=labelled causal=false tokens=cell", "model.tokens = cell: expected one of positions|cells"},
+    {"mixer=labelled,softmax causal=false tokens=cells",
+     "model.tokens = cells: expected positions: the mixer softmax of layer 1 does not know columns"},
+    {"mixer=labelled tokens=cells", "only with model.causal = false, model.positions = none"},
+    {"mixer=labelled causal=false positions=learned tokens=cells", "model.positions = none"},
+    {"mixer=labelled causal=false readout=last tokens=cells", "model.readout = position"},
+    {"mixer=labelled causal=false tokens=cells label_inputs=3",
+     "model.label_inputs = 3: expected less than 3, the inputs of a row"},
+    {"mixer=labelled causal=false tokens=cells label_inputs=0", "model.label_inputs = 0: expected"},
+    {"mixer=labelled causal=false label_inputs=1", "model.tokens = positions does not read it"},
     {"mixer=fox causal=false", "the mixer fox of layer 0 has no other form"},
     {"mixer=kda causal=false", "the mixer kda of layer 0 has no other form"},
     {"mixer=rwkv7 gate_limit=0.5", "model.gate_limit = 0.5: expected 1, its default: no layer reads it"},
@@ -84,9 +94,13 @@ static const refusal refusals[] = {
 };
 
 /* Overrides that are just not refused. */
-static const char *const accepted[] = {
-    "mixer=softmax window=6",          "mixer=delta,softmax window=1",     "mixer=linear feature_map=favor:65536",
-    "mixer=linear feature_map=dpfp:1", "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
+static const char *const accepted[] = {"mixer=softmax window=6",
+                                       "mixer=delta,softmax window=1",
+                                       "mixer=linear feature_map=favor:65536",
+                                       "mixer=linear feature_map=dpfp:1",
+                                       "mixer=linear feature_map=learned",
+                                       "mixer=linear feature_map=learned:1",
+                                       "mixer=labelled causal=false tokens=cells label_inputs=2"};
 
 static void check_accepted(tap_run *tap, const setting *config) {
     icl_model *model = NULL;
@@ -111,6 +125,8 @@ int main(void) {
     check_accepted(&tap, &symbols);
     check_refusal(&tap, &(setting){"mixer=softmax tied_embedding=true", small_shape, 1},
                   "model.tied_embedding = true: expected false: the task has 0 symbols and 2 outputs");
+    check_refusal(&tap, &(setting){"mixer=softmax causal=false tokens=cells", symbols.shape, 1},
+                  "model.tokens = cells: expected positions: the task has symbols");
     check_refusal(&tap, &unbiased, "model.embedding_bias = false: expected true: the task has symbols");
     return tap_done(&tap);
 }
