@@ -402,8 +402,9 @@ static double unit_uniform(uint32_t word) {
 /* slopes [GRID][TERMS]: g' by the terms of g, cos t, sin t, cos 2 t, ... */
 static void tabulate_slopes(double *slopes) {
     for (size_t i = 0; i < (size_t)GRID * TERMS; i++) {
-        const double k = 1 + (double)(i % TERMS / 2), angle = 2 * acos(-1.) * k * (double)(i / TERMS) / GRID;
-        slopes[i] = (i % 2 == 0 ? -sin(angle) : cos(angle)) / sqrt(k);
+        const size_t at = i / TERMS, k = 1 + i % TERMS / 2;
+        const double angle = 2 * acos(-1.) * (double)(k * at) / GRID;
+        slopes[i] = (i % 2 == 0 ? -sin(angle) : cos(angle)) / sqrt((double)k);
     }
 }
 
@@ -424,7 +425,8 @@ static double value_of(const double *coefficients, const float *x) {
     double sum = 0;
 
     for (size_t i = 0; i < TERMS; i++) {
-        const double k = 1 + (double)(i / 2);
+        const size_t wave = 1 + i / 2;
+        const double k = (double)wave;
         sum += coefficients[i] * (i % 2 == 0 ? cos(k * angle) : sin(k * angle)) / (k * sqrt(k));
     }
     return sum;
