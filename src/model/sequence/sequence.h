@@ -494,21 +494,4 @@ icl_status icl_sequence_add_attention(icl_sequence_builder *builder, icl_sequenc
 icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                  const icl_variable *offset);
 
-/* ---- Cells as tokens (cells.c) ---- */
-
-/* Adds the embedding of cells, and a block's attention among the cells of a row without its norm. */
-icl_status icl_sequence_add_cells(icl_sequence_builder *builder, icl_error *error);
-icl_status icl_sequence_add_row_attention(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
-
-/* Embeds inputs [B, T, p] as [B, T C, width]. */
-icl_variable icl_sequence_embed_cells(const icl_sequence_pass *pass, icl_variable inputs);
-
-/* Maps x [B, T C, width] by attention among the cells of each row. In the last layer only label cells ask: [B, T,
- * width]. */
-icl_variable icl_sequence_attend_in_rows(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
-                                         icl_variable x);
-
-/* Returns the label cells [B, T, width] of z [B, T C, width], a view; z itself if a position has one vector. */
-icl_variable icl_sequence_label_cells(const icl_sequence_pass *pass, icl_variable z);
-
 #endif
