@@ -609,7 +609,7 @@ static icl_sequence_pass pass_of(const icl_model *model, icl_tape *tape, const i
 
 icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
                                   icl_tensor inputs, const icl_sequence_watch *watch, icl_error *error) {
-    icl_variable *variables = NULL, outputs;
+    icl_variable *variables = NULL, outputs = {-1};
     icl_status status = ICL_OK;
 
     if (model->family != &icl_sequence_model)
