@@ -28,8 +28,8 @@
  * element's step then has a root mean square of 0.2, as Adam's have in practice, whatever the shape, so that one rate
  * and one decay serve matrices and all else.
  *
- * Matrices of one shape at equal distances in the flat vector, such as the same one of every layer, are a group, one view
- * [layers, m, n]. Groups of one shape are orthogonalised together, as a stack [matrices, m, n]. A stack costs
+ * Matrices of one shape at equal distances in the flat vector, such as the same one of every layer, are a group, one
+ * view [layers, m, n]. Groups of one shape are orthogonalised together, as a stack [matrices, m, n]. A stack costs
  * 5 (4 m n s + 2 s^3) flops for each matrix, s = min(m, n), in 28 ops, and a group 4 ops more.
  */
 
