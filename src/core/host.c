@@ -12,13 +12,10 @@
 /* ---- Memory ---- */
 
 /* One cache line, and the widest vector of any instruction set that the host backends use. */
-#define ALIGNMENT   64
-#define LEAST_BYTES 256 /* that are aligned: the C library keeps smaller blocks ready, but not aligned ones */
+#define ALIGNMENT 64
 
 bool icl_multiply_sizes(size_t a, size_t b, size_t *product) {
-    const size_t half = (size_t)1 << (4 * sizeof(size_t)); /* two numbers below it have a product that fits */
-
-    if ((a >= half || b >= half) && b != 0 && a > SIZE_MAX / b)
+    if (b != 0 && a > SIZE_MAX / b)
         return false;
     *product = a * b;
     return true;
@@ -32,7 +29,7 @@ icl_status icl_allocate(size_t count, size_t size, const char *what, void *point
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu x %zu bytes overflow the address space", what, count, size);
     bytes = bytes > 0 ? bytes : 1;
     /* Takes no more than asked for, which aligned_alloc does not promise: so a sanitizer sees the first byte beyond. */
-    if (bytes < LEAST_BYTES ? !(memory = malloc(bytes)) : posix_memalign(&memory, ALIGNMENT, bytes) != 0)
+    if (posix_memalign(&memory, ALIGNMENT, bytes) != 0)
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: no memory for %zu bytes", what, bytes);
     memset(memory, 0, bytes);
     memcpy(pointer_to_pointer, &memory, sizeof memory);
