@@ -481,7 +481,7 @@ def check_data(work):
     text = pathlib.Path(work, "bytes")
     text.write_bytes(bytes(97 + (i * i + i // 7) % 11 for i in range(20000)))
     run = iclab.train(data=text, device="cpu", until_step=1, out=f"{work}/text", evaluate=False, task__length=16,
-                      **{**SMALL, "model.width": 12})
+                      **{**SMALL, "model.width": 12, "model.mixer": "softmax"})
     ok(run.recipe["task.file"] == str(text), "the path of a text trains on it")
 
 
