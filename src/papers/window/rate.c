@@ -101,7 +101,7 @@ static double best_width(const icl_study *study, const icl_study_cell *cell) {
         if (study->cells[i]->is_untrained && study->cells[i]->at[0] == cell->at[0] &&
             study->cells[i]->at[1] == cell->at[1])
             return study->cells[i]->numbers[0].value;
-    return NAN;
+    return (double)NAN;
 }
 
 /* As in window-lipschitz. */
