@@ -42,15 +42,15 @@ ROW_FUNCTION void multiply_panels(const uint rows, const uint vectors, __global 
     }
 }
 
-#define MULTIPLY_ROWS(rows, row)                                                                                       \
+#define MULTIPLY_ROWS(rows, a_row)                                                                                     \
     do {                                                                                                               \
         if (columns > LANES)                                                                                           \
-            multiply_panels(rows, 2, sums, is_first, a, row, a_step, b, b_step, b_next, length);                       \
+            multiply_panels(rows, 2, sums, is_first, a, a_row, a_step, b, b_step, b_next, length);                     \
         else                                                                                                           \
-            multiply_panels(rows, 1, sums, is_first, a, row, a_step, b, b_step, b_next, length);                       \
+            multiply_panels(rows, 1, sums, is_first, a, a_row, a_step, b, b_step, b_next, length);                     \
     } while (0)
 
-/* The same for a tile of which `rows` rows and `columns` columns exist. */
+/* The same for a tile of which `rows` rows and `columns` columns exist; all rows exist where a_row is not 1. */
 static void multiply_tile_of(uint rows, uint columns, __global floats *sums, bool is_first, __global const float *a,
                              int a_row, int a_step, __global const float *b, int b_step, int b_next, uint length) {
     if (a_row != 1)

@@ -80,18 +80,24 @@ class Library:
             parts[part.name.decode()] = values.reshape(tuple(part.shape[: part.rank]))
         return parts
 
+    def record_model(self, recipe, shape, inputs):
+        """A new model, its initial parameters, their gradient to come, a tape, a function that records on it, and the
+        model's outputs there."""
+        model, values = self.make_model(recipe, shape)
+        gradient, tape = self.make(values.shape), ctypes.c_void_p()
+        self.call("icl_tape_create", self.backend, ctypes.byref(tape))
+        record = lambda name, *arguments: self.function(f"icl_{name}")(*arguments)
+        depth = self.function("icl_model_layers")(model)
+        outputs = record("model_record", model, tape, self.upload(values), gradient, self.upload(inputs), depth)
+        return model, values, gradient, tape, record, outputs
+
     def model_step(self, recipe, inputs, targets):
         """Initial parameters by name, loss, and gradient by name: inputs [B, T, p] with the query last, targets [B]."""
         batch, positions, width = inputs.shape
         shape = self.struct(
             "icl_task_shape", positions=positions, inputs=width, outputs=1, first_scored=positions - 1, scored=1
         )
-        model, values = self.make_model(recipe, shape)
-        parameters, gradient, tape = self.upload(values), self.make(values.shape), ctypes.c_void_p()
-        self.call("icl_tape_create", self.backend, ctypes.byref(tape))
-        record = lambda name, *arguments: self.function(f"icl_{name}")(*arguments)
-        depth = self.function("icl_model_layers")(model)
-        outputs = record("model_record", model, tape, parameters, gradient, self.upload(inputs), depth)
+        model, values, gradient, tape, record, outputs = self.record_model(recipe, shape, inputs)
         shapes = [(ctypes.c_size_t * 2)(*extents) for extents in ((batch, 1), (1, batch))]
         labels = record("tape_constant", tape, self.upload(targets[:, None]))
         errors = record("tape_scale_add", tape, 1, record("tape_reshape", tape, outputs, 2, shapes[0]), -1, labels)
@@ -103,12 +109,7 @@ class Library:
 
     def model_outputs(self, recipe, shape, inputs, d_out):
         """Initial parameters by name, outputs [B, S, q], and by name the gradient of sum(outputs d_out)."""
-        model, values = self.make_model(recipe, shape)
-        parameters, gradient, tape = self.upload(values), self.make(values.shape), ctypes.c_void_p()
-        self.call("icl_tape_create", self.backend, ctypes.byref(tape))
-        record = lambda name, *arguments: self.function(f"icl_{name}")(*arguments)
-        depth = self.function("icl_model_layers")(model)
-        outputs = record("model_record", model, tape, parameters, gradient, self.upload(inputs), depth)
+        model, values, gradient, tape, record, outputs = self.record_model(recipe, shape, inputs)
         slopes = record("tape_constant", tape, self.upload(d_out.reshape(-1, 1)))
         row = record("tape_reshape", tape, outputs, 2, (ctypes.c_size_t * 2)(1, d_out.size))
         self.call("icl_tape_backward", tape, record("tape_matmul", tape, 1, row, slopes))
