@@ -479,11 +479,15 @@ icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, cons
 
 /* ---- Keys in use ---- */
 
+/* Most names differ in their first letter; this is asked of each pair of keys. */
+static bool has_names_of(const icl_recipe_key *row, const icl_recipe_key *key) {
+    return row->name[0] == key->name[0] && strcmp(row->name, key->name) == 0 && strcmp(row->section, key->section) == 0;
+}
+
 bool icl_recipe_lists(const icl_recipe_group *const *groups, const icl_recipe_key *key) {
     for (; groups && *groups; groups++)
         for (size_t i = 0; i < (*groups)->count; i++)
-            if (strcmp((*groups)->rows[i].section, key->section) == 0 &&
-                strcmp((*groups)->rows[i].name, key->name) == 0)
+            if (has_names_of(&(*groups)->rows[i], key))
                 return true;
     return false;
 }

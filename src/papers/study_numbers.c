@@ -180,13 +180,8 @@ icl_status icl_study_value_read(const char *expression, icl_study_term *take, vo
 
 bool icl_study_is_key(const char *dotted) {
     const icl_study_key key = icl_study_key_read(dotted);
-    const icl_recipe_key *known;
 
-    for (size_t i = 0;
-         !strpbrk(dotted, "/@") && dotted[strlen(key.section)] == '.' && (known = icl_recipe_known_key(i)); i++)
-        if (strcmp(known->section, key.section) == 0 && strcmp(known->name, key.name) == 0)
-            return true;
-    return false;
+    return !strpbrk(dotted, "/@") && dotted[strlen(key.section)] == '.' && icl_recipe_is_key(key.section, key.name);
 }
 
 icl_study_key icl_study_key_read(const char *dotted) {

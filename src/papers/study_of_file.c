@@ -34,8 +34,11 @@ typedef struct planning {
 } planning;
 
 static icl_status note_keys(planning *all, const icl_recipe *recipe, icl_error *error) {
+    size_t count;
+    const icl_recipe_key *keys = icl_recipe_keys(recipe, &count); /* all keys, in the order of icl_recipe_known_key */
+
     for (size_t i = 0; i < all->key_count; i++) {
-        const icl_recipe_key *key = icl_recipe_known_key(i);
+        const icl_recipe_key *key = &keys[i];
         if (!is_of_file(all->study, recipe, key) ||
             icl_recipe_is_idle(recipe, icl_recipe_find(recipe, key->section, key->name)))
             continue;
@@ -65,12 +68,13 @@ done:
 
 /* Marks the values that the file sets as overrides, so that lists of trainings show them. */
 static icl_status mark_overrides(const icl_study *study, icl_recipe *recipe, icl_error *error) {
-    const icl_recipe_key *key;
+    size_t count;
+    const icl_recipe_key *keys = icl_recipe_keys(recipe, &count);
 
-    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++)
-        if (is_of_file(study, recipe, key))
-            ICL_CHECK(icl_recipe_set_text(recipe, key->section, key->name,
-                                          icl_recipe_value(recipe, key->section, key->name), error));
+    for (size_t i = 0; i < count; i++)
+        if (is_of_file(study, recipe, &keys[i]))
+            ICL_CHECK(icl_recipe_set_text(recipe, keys[i].section, keys[i].name,
+                                          icl_recipe_value(recipe, keys[i].section, keys[i].name), error));
     return ICL_OK;
 }
 
