@@ -9,8 +9,8 @@
 
 ICL_C_BEGIN
 
-/* Allocates zeroed memory for count * size bytes, aligned to 64 bytes; freed with icl_free. Never returns NULL with
- * ICL_OK, even for count = 0. ICL_ERROR_MEMORY names `what`. */
+/* Allocates zeroed memory for count * size bytes, aligned to 64 bytes if that is 64 bytes or more; freed with icl_free.
+ * Never returns NULL with ICL_OK, even for count = 0. ICL_ERROR_MEMORY names `what`. */
 ICL_API icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer,
                                 icl_error *error);
 

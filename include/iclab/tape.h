@@ -31,6 +31,10 @@ ICL_API void icl_tape_destroy(icl_tape **tape);
  * step. */
 ICL_API void icl_tape_reset(icl_tape *tape);
 
+/* As icl_tape_reset, but keeps the variables up to and including `last`, such as the parameters of a model that runs
+ * step by step. */
+ICL_API void icl_tape_rewind(icl_tape *tape, icl_variable last);
+
 /* Returns the first failure since the last reset, or ICL_OK. */
 ICL_API icl_status icl_tape_status(const icl_tape *tape, icl_error *error);
 

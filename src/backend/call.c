@@ -65,6 +65,8 @@ icl_status icl_check_input(icl_backend *backend, const char *op, const char *rol
 /* Returns whether no two indices of a non-empty view name one element, judged by its strides: along each axis the
  * stride must be larger than the reach of all axes with smaller strides. Some views without repeats fail this, too. */
 static bool strides_nest(const icl_tensor *tensor) {
+    if (icl_tensor_is_contiguous(tensor))
+        return true;
     bool is_taken[ICL_MAX_RANK] = {false};
     size_t reach = 0;
 
@@ -229,9 +231,16 @@ static bool find_extent(const icl_call *call, char axis, size_t *extent) {
 
 /* Returns the rank that the shape asks for. The first operand with "*" or "+" fixes its extents. */
 static int find_rank(icl_call *call, const char *shape, const icl_tensor *tensor) {
-    const int length = (int)strlen(shape), own = tensor->rank - (length - 1);
-    int rank = length;
+    int length = 0;
+    bool has_several = false;
 
+    for (; shape[length] != '\0'; length++)
+        has_several = has_several || is_several(shape[length]);
+    if (!has_several)
+        return length;
+
+    const int own = tensor->rank - (length - 1);
+    int rank = length;
     for (int i = 0; i < length; i++) {
         icl_several *several = &call->extents.several[shape[i] == '+'];
         if (!is_several(shape[i]))
@@ -327,21 +336,27 @@ static icl_status validate_operand(icl_call *call, int index, icl_error *error) 
     return operand->shape ? match_shape(call, operand, tensor, error) : ICL_OK;
 }
 
+/* Validates the inputs that may repeat, or with 0 those that may not. */
+static icl_status validate_inputs(icl_call *call, unsigned repeats, icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[call->op];
+
+    for (int i = info->outputs; i < info->outputs + info->inputs; i++)
+        if ((info->operands[i].flags & ICL_REPEATS) == repeats)
+            ICL_CHECK(validate_operand(call, i, error));
+    return ICL_OK;
+}
+
 icl_status icl_call_validate(icl_call *call, icl_error *error) {
     const icl_op_info *info = &icl_op_infos[call->op];
     const int count = info->outputs + info->inputs;
-    enum { FULL_INPUTS = 0, OUTPUTS, REPEATING_INPUTS, TURNS }; /* others fix the extents along which inputs repeat */
 
     assert(!call->params == (info->params == 0));
     call->name = call->name ? call->name : info->name;
-    for (int turn = 0; turn < TURNS; turn++)
-        for (int i = 0; i < count; i++) {
-            const int own = i < info->outputs                       ? OUTPUTS
-                            : info->operands[i].flags & ICL_REPEATS ? REPEATING_INPUTS
-                                                                    : FULL_INPUTS;
-            if (own == turn)
-                ICL_CHECK(validate_operand(call, i, error));
-        }
+    /* Inputs that may repeat come last: the others and the outputs fix the extents along which they do. */
+    ICL_CHECK(validate_inputs(call, 0, error));
+    for (int i = 0; i < info->outputs; i++)
+        ICL_CHECK(validate_operand(call, i, error));
+    ICL_CHECK(validate_inputs(call, ICL_REPEATS, error));
     for (int i = 1; i < count; i++)
         for (int out = 0; out < i && out < info->outputs; out++)
             ICL_CHECK(icl_check_overlap(call->name, &call->operands[out], &call->operands[i],

@@ -11,14 +11,12 @@
 
 /* ---- Memory ---- */
 
-/* One cache line, and the widest vector of any instruction set that the host backends use. */
-#define ALIGNMENT 64
+/* One cache line, and the widest vector of any instruction set that the host backends use. What is smaller holds no such
+ * vector, and blocks of plain alignment come several times as fast. */
+enum { ALIGNMENT = 64, PLAIN_ALIGNMENT = 16 };
 
 bool icl_multiply_sizes(size_t a, size_t b, size_t *product) {
-    if (b != 0 && a > SIZE_MAX / b)
-        return false;
-    *product = a * b;
-    return true;
+    return !__builtin_mul_overflow(a, b, product);
 }
 
 icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer, icl_error *error) {
@@ -29,7 +27,7 @@ icl_status icl_allocate(size_t count, size_t size, const char *what, void *point
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu x %zu bytes overflow the address space", what, count, size);
     bytes = bytes > 0 ? bytes : 1;
     /* Takes no more than asked for, which aligned_alloc does not promise: so a sanitizer sees the first byte beyond. */
-    if (posix_memalign(&memory, ALIGNMENT, bytes) != 0)
+    if (posix_memalign(&memory, bytes < ALIGNMENT ? PLAIN_ALIGNMENT : ALIGNMENT, bytes) != 0)
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: no memory for %zu bytes", what, bytes);
     memset(memory, 0, bytes);
     memcpy(pointer_to_pointer, &memory, sizeof memory);

@@ -200,7 +200,7 @@ icl_variable icl_model_memory_slide(icl_model_memory *memory, icl_tape *tape, in
 struct icl_decoder {
     const icl_model *model;
     icl_tape *tape;
-    icl_tensor parameters;
+    icl_variable *parameters; /* on the tape, before what a step records */
     icl_model_memory memory;
     size_t batch;
     bool is_lost; /* a step failed */
@@ -241,21 +241,23 @@ static icl_tensor at_position(icl_tensor tensor) {
     return view;
 }
 
+/* Forgets what the last step recorded. */
+static void rewind_tape(icl_decoder *decoder) {
+    icl_tape_rewind(decoder->tape, decoder->parameters[icl_model_parameter_count(decoder->model) - 1]);
+}
+
 static icl_status run_step(icl_decoder *decoder, icl_tensor inputs, icl_tensor outputs, icl_error *error) {
     icl_tape *tape = decoder->tape;
-    icl_variable *variables = NULL;
     icl_status status = ICL_OK;
 
-    icl_tape_reset(tape);
+    rewind_tape(decoder);
     begin_step(&decoder->memory);
-    ICL_TRY(icl_model_put_parameters(decoder->model, tape, decoder->parameters, (icl_tensor){0}, &variables, error));
     const icl_variable made = decoder->model->family->step(
-        decoder->model, tape, variables, icl_tape_constant(tape, at_position(inputs)), &decoder->memory);
+        decoder->model, tape, decoder->parameters, icl_tape_constant(tape, at_position(inputs)), &decoder->memory);
     ICL_TRY(icl_tape_status(tape, error));
     ICL_TRY(icl_copy(icl_tape_backend(tape), at_position(outputs), icl_tape_value(tape, made), error));
     advance(&decoder->memory, 1);
 done:
-    icl_free(&variables);
     decoder->is_lost = status != ICL_OK;
     return status;
 }
@@ -278,7 +280,7 @@ static icl_status rehearse(icl_decoder *decoder, icl_backend *backend, icl_error
     ICL_TRY(icl_decoder_step(decoder, inputs, outputs, error));
     icl_decoder_reset(decoder);
 done:
-    icl_tape_reset(decoder->tape); /* it refers to the inputs */
+    rewind_tape(decoder); /* it refers to the inputs */
     icl_tensor_release(&inputs);
     icl_tensor_release(&outputs);
     return status;
@@ -300,10 +302,11 @@ icl_status icl_decoder_create(const icl_model *model, icl_backend *backend, icl_
                         icl_tensor_count(&parameters), model->size);
     ICL_TRY(icl_allocate(1, sizeof *created, "decoder", &created, error));
     created->model = model;
-    created->parameters = parameters;
     created->batch = batch;
     created->memory = (icl_model_memory){.backend = backend, .positions = model->shape.positions};
     ICL_TRY(icl_tape_create(backend, &created->tape, error));
+    ICL_TRY(icl_model_put_parameters(model, created->tape, parameters, (icl_tensor){0}, &created->parameters, error));
+    ICL_TRY(icl_tape_status(created->tape, error));
     ICL_TRY(rehearse(created, backend, error));
     *decoder = created;
     created = NULL;
@@ -316,6 +319,7 @@ void icl_decoder_destroy(icl_decoder **decoder) {
     if (!*decoder)
         return;
     icl_tape_destroy(&(*decoder)->tape);
+    icl_free(&(*decoder)->parameters);
     release(&(*decoder)->memory);
     icl_free(decoder);
 }

@@ -1,7 +1,7 @@
 #include "run/writer.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "iclab/random.h"
 #include "iclab/tensor.h"
@@ -28,52 +28,91 @@ static bool is_allowed(const icl_sampler *sampler, unsigned char byte, uint64_t 
     return icl_utf8_allows(&sampler->text, byte) && (sampler->text.missing > 0 || icl_utf8_length(byte) <= left);
 }
 
-static int by_likelihood(const void *a, const void *b) {
-    const candidate *left = a, *right = b;
-
-    if (left->logit != right->logit)
-        return left->logit > right->logit ? -1 : 1;
-    return (left->byte > right->byte) - (left->byte < right->byte);
+/* Says whether a byte comes before another: the more likely one, and of equal ones the lower. */
+static bool is_before(const candidate *one, const candidate *other) {
+    return one->logit > other->logit || (one->logit == other->logit && one->byte < other->byte);
 }
 
-/* Lists the bytes that may come, the most likely first, and returns how many there are. */
+/* Moves a candidate down the heap until it comes before both of those below it, 2 i + 1 and 2 i + 2. */
+static void sink(candidate *heap, size_t count, size_t place) {
+    const candidate moved = heap[place];
+    size_t below;
+
+    while ((below = 2 * place + 1) < count) {
+        if (below + 1 < count && is_before(&heap[below + 1], &heap[below]))
+            below++;
+        if (is_before(&moved, &heap[below]))
+            break;
+        heap[place] = heap[below];
+        place = below;
+    }
+    heap[place] = moved;
+}
+
+/* Takes the most likely candidate from a heap. A draw asks for few, because the first ones have most of the weight: a
+ * heap gives them in a fraction of the time in which all would be sorted. */
+static candidate take_first(candidate *heap, size_t *count) {
+    const candidate first = heap[0];
+
+    heap[0] = heap[--*count];
+    sink(heap, *count, 0);
+    return first;
+}
+
+/* Lists the bytes that may come as a heap, and returns how many there are. */
 static size_t list_candidates(const icl_sampler *sampler, const float *logits, uint64_t left,
-                              candidate listed[ICL_SAMPLED]) {
+                              candidate heap[ICL_SAMPLED]) {
     size_t count = 0;
 
     for (unsigned byte = 0; byte < ICL_SAMPLED; byte++)
         if (is_allowed(sampler, (unsigned char)byte, left))
-            listed[count++] = (candidate){.logit = logits[byte], .byte = (unsigned char)byte};
-    qsort(listed, count, sizeof *listed, by_likelihood);
-    return sampler->top_k > 0 && sampler->top_k < count ? (size_t)sampler->top_k : count;
+            heap[count++] = (candidate){.logit = logits[byte], .byte = (unsigned char)byte};
+    for (size_t i = count / 2; i-- > 0;)
+        sink(heap, count, i);
+    return count;
 }
 
-/* Weighs the candidates, drops those beyond top_p, and returns how many are left; *sum is of their weights. */
-static size_t weigh(const icl_sampler *sampler, candidate *listed, size_t count, double *sum) {
-    double all = 0;
-    size_t kept = 0;
+/* Sums the weights of the `most` likeliest candidates, or of the first of them whose sum reaches `limit`. The heap is a
+ * copy, and stays as it is with the caller. Sets *kept to how many those are. */
+static double sum_first(const candidate *heap, size_t count, size_t most, double limit, size_t *kept) {
+    candidate left[ICL_SAMPLED];
+    double sum = 0;
+
+    memcpy(left, heap, count * sizeof *heap);
+    for (*kept = 0; *kept < most && (*kept == 0 || sum < limit); ++*kept)
+        sum += take_first(left, &count).weight;
+    return sum;
+}
+
+/* Weighs the candidates. Returns the sum of the weights of those that top_k and top_p keep, and sets *kept to how many
+ * they are. */
+static double weigh(const icl_sampler *sampler, candidate *heap, size_t count, size_t *kept) {
+    const double largest = heap[0].logit;
+    double sum = 0;
 
     for (size_t i = 0; i < count; i++)
-        all += listed[i].weight = exp((double)(listed[i].logit - listed[0].logit) / sampler->temperature);
-    for (*sum = 0; kept < count && (kept == 0 || *sum < sampler->top_p * all); kept++)
-        *sum += listed[kept].weight;
-    return kept;
+        sum += heap[i].weight = exp((heap[i].logit - largest) / sampler->temperature);
+    *kept = count;
+    if (sampler->top_k > 0 && sampler->top_k < count)
+        sum = sum_first(heap, count, (size_t)sampler->top_k, INFINITY, kept);
+    return sampler->top_p < 1 ? sum_first(heap, count, *kept, sampler->top_p * sum, kept) : sum;
 }
 
 unsigned char icl_sampler_draw(icl_sampler *sampler, const float *logits, uint64_t left, uint32_t word) {
-    candidate listed[ICL_SAMPLED];
-    size_t count = list_candidates(sampler, logits, left, listed), chosen = 0;
-    double sum = 0;
+    candidate heap[ICL_SAMPLED];
+    size_t count = list_candidates(sampler, logits, left, heap), kept;
+    candidate chosen = heap[0];
 
     if (sampler->temperature > 0) {
-        count = weigh(sampler, listed, count, &sum);
-        double before = listed[0].weight;
-        const double share = word * 0x1p-32 * sum;
-        while (chosen + 1 < count && before <= share)
-            before += listed[++chosen].weight;
+        const double share = word * 0x1p-32 * weigh(sampler, heap, count, &kept);
+        double before = 0;
+        for (size_t i = 0; i < kept && (i == 0 || before <= share); i++) {
+            chosen = take_first(heap, &count);
+            before += chosen.weight;
+        }
     }
-    icl_sampler_take(sampler, listed[chosen].byte);
-    return listed[chosen].byte;
+    icl_sampler_take(sampler, chosen.byte);
+    return chosen.byte;
 }
 
 /* ---- The text ---- */

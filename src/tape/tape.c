@@ -48,17 +48,23 @@ icl_status icl_tape_create(icl_backend *backend, icl_tape **tape, icl_error *err
     return status;
 }
 
-void icl_tape_reset(icl_tape *tape) {
-    for (size_t i = 0; i < tape->node_count; i++) {
+void icl_tape_rewind(icl_tape *tape, icl_variable last) {
+    const size_t kept = (size_t)(last.index + 1);
+
+    for (size_t i = kept; i < tape->node_count; i++) {
         icl_node *node = &tape->nodes[i];
         if (node->owns_value)
             icl_tensor_release(&node->value);
         icl_tensor_release(&node->saved);
     }
-    tape->node_count = 0;
+    tape->node_count = kept < tape->node_count ? kept : tape->node_count;
     tape->drops_out = false;
     tape->error.status = ICL_OK;
     tape->error.message[0] = '\0';
+}
+
+void icl_tape_reset(icl_tape *tape) {
+    icl_tape_rewind(tape, (icl_variable){-1});
 }
 
 /* Releases the tables of rotary positions (sequence.c). */

@@ -348,6 +348,28 @@ static void test_dropout(fixture *f) {
     icl_tape_reset(f->tape);
 }
 
+/* What stands before `last` keeps its value and its gradient; what comes after it, and its error, is forgotten. */
+static void test_rewind(fixture *f) {
+    const size_t two = 2, four = 4;
+    const icl_variable x = parameter(f, (const float[]){1, -2, 3, -4});
+    const icl_variable kept = icl_tape_unary(f->tape, ICL_ABSOLUTE, x);
+    const icl_variable gone = icl_tape_scale(f->tape, 5.0, kept);
+    const uint64_t live = icl_backend_get_statistics(f->backend).bytes_live;
+    float seen[4] = {NAN, NAN, NAN, NAN};
+    icl_error error = {0};
+
+    icl_tape_binary(f->tape, ICL_ADD, icl_tape_filled(f->tape, 1, &two, 1.0), icl_tape_filled(f->tape, 1, &four, 1.0));
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) != ICL_OK, "a tape that failed");
+    icl_tape_rewind(f->tape, kept);
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_OK && !icl_tape_value(f->tape, gone).buffer,
+           "is rewound: no error, and no variable after the last one kept");
+    tap_ok(&f->tap, icl_backend_get_statistics(f->backend).bytes_live < live, "what is forgotten gives back its memory");
+    tap_status(&f->tap, icl_tensor_read(icl_tape_value(f->tape, kept), seen, &error), &error, "read what is kept");
+    tap_ok(&f->tap, seen[0] == 1 && seen[1] == 2 && seen[2] == 3 && seen[3] == 4, "has its value");
+    icl_tape_rewind(f->tape, (icl_variable){kept.index + 3});
+    expect(f, icl_tape_scale(f->tape, 2.0, kept), (const float[]){2, -2, 2, -2}, "has its gradient");
+}
+
 int main(int argc, char **argv) {
     const size_t four = 4;
     fixture f = {0};
@@ -363,6 +385,7 @@ int main(int argc, char **argv) {
         test_root(&f);
         test_flow(&f);
         test_errors(&f);
+        test_rewind(&f);
         test_axes(&f);
         test_losses(&f);
         test_steady_state(&f);

@@ -354,7 +354,8 @@ static void pack_rows(const HOST(product) * p, panels *use) {
         pack_panel(from, p->a_row, p->a_k, smaller(PANEL_ROWS, p->rows - use->row), use->terms, use->panel, PANEL_ROWS);
 }
 
-/* Adds `count` terms to the sums of a row of a: sums[j] += a_i b_ij, i from 0 on. */
+/* Adds `count` terms to the sums of a row of a: sums[j] += a_i b_ij, i from 0 on. The rows of b after these are asked
+ * for, because a processor does so by itself only within a page of memory. */
 ALWAYS_INLINE void add_terms(const size_t count, const real *a, size_t a_k, const real *b, size_t b_k, size_t columns,
                              real *sums) {
     lane left[FEW_TERMS];
@@ -362,7 +363,10 @@ ALWAYS_INLINE void add_terms(const size_t count, const real *a, size_t a_k, cons
     UNROLL for (size_t i = 0; i < count; i++) left[i] = lane_set(a[i * a_k]);
     for (size_t j = 0; j < columns; j += LANE_COUNT) {
         lane sum = load_lane(sums + j);
-        UNROLL for (size_t i = 0; i < count; i++) sum = lane_fma(left[i], load_lane(b + i * b_k + j), sum);
+        UNROLL for (size_t i = 0; i < count; i++) {
+            sum = lane_fma(left[i], load_lane(b + i * b_k + j), sum);
+            PREFETCH(b + (i + count) * b_k + j);
+        }
         memcpy(sums + j, &sum, sizeof sum);
     }
 }
