@@ -65,14 +65,18 @@ icl_status icl_check_input(icl_backend *backend, const char *op, const char *rol
 /* Returns whether no two indices of a non-empty view name one element, judged by its strides: along each axis the
  * stride must be larger than the reach of all axes with smaller strides. Some views without repeats fail this, too. */
 static bool strides_nest(const icl_tensor *tensor) {
-    if (icl_tensor_is_contiguous(tensor))
-        return true;
     bool is_taken[ICL_MAX_RANK] = {false};
     size_t reach = 0;
+    int axis = tensor->rank - 1;
 
+    for (; axis >= 0 && (tensor->shape[axis] == 1 || tensor->stride[axis] > reach); axis--)
+        reach += (tensor->shape[axis] - 1) * tensor->stride[axis];
+    if (axis < 0) /* they nest from the last axis to the first, as in most views */
+        return true;
+    reach = 0;
     for (int turn = 0; turn < tensor->rank; turn++) {
         int least = -1;
-        for (int axis = 0; axis < tensor->rank; axis++)
+        for (axis = 0; axis < tensor->rank; axis++)
             if (!is_taken[axis] && (least < 0 || tensor->stride[axis] < tensor->stride[least]))
                 least = axis;
         is_taken[least] = true;

@@ -11,8 +11,8 @@
 
 /* ---- Memory ---- */
 
-/* One cache line, and the widest vector of any instruction set that the host backends use. What is smaller holds no such
- * vector, and blocks of plain alignment come several times as fast. */
+/* One cache line, and the widest vector of any instruction set that the host backends use. What is smaller holds no
+ * such vector, and a block of plain alignment comes several times as fast. */
 enum { ALIGNMENT = 64, PLAIN_ALIGNMENT = 16 };
 
 bool icl_multiply_sizes(size_t a, size_t b, size_t *product) {

@@ -552,7 +552,7 @@ static icl_status add_number(void *user, const char *cell, const char *name, icl
     icl_study_numbers *numbers = &at->file->numbers;
 
     *number = (icl_number){0, 0};
-    if (icl_study_is_key(name) || (!cell && strcmp(name, "position") == 0 && has_positions(at)))
+    if (icl_study_is_key(at->file->known, name) || (!cell && strcmp(name, "position") == 0 && has_positions(at)))
         return ICL_OK;
     ICL_CHECK(icl_study_numbers_add(numbers, name, error));
     return check_evaluation(at->file, icl_study_numbers_evaluation(numbers, icl_study_numbers_find(numbers, name)),
@@ -617,8 +617,10 @@ static icl_status read_check(reading *at, icl_error *error) {
 }
 
 static icl_status find_axis(void *user, const char *cell, const char *name, icl_number *number, icl_error *error) {
+    const reading *at = user;
+
     *number = (icl_number){0, 0};
-    if (!cell && (strcmp(name, "position") == 0 ? has_positions(user) : icl_study_is_key(name)))
+    if (!cell && (strcmp(name, "position") == 0 ? has_positions(at) : icl_study_is_key(at->file->known, name)))
         return ICL_OK;
     return icl_fail(error, ICL_ERROR_INPUT, "a key of recipes, such as task.n; or position, beside positions = 0..9");
 }
@@ -641,7 +643,7 @@ static icl_status read_figure(reading *at, icl_error *error) {
     if (icl_study_target_read(text_at(at, "x")).kind != ICL_TARGET_TABLE)
         ICL_CHECK(
             refuse(at, "x", icl_study_value_read(text_at(at, "x"), find_axis, at, &ignored, &reason), &reason, error));
-    if (curves[0] != '\0' && !icl_study_is_key(curves))
+    if (curves[0] != '\0' && !icl_study_is_key(at->file->known, curves))
         return reject_at(at, "curves", "a key of recipes, such as task.n", error);
     return check_scales(at->file, at->in->name, "scales", error);
 }
@@ -662,7 +664,7 @@ static icl_status read_section(icl_study_file *file, const icl_study_section *in
         ICL_CHECK(is_check ? read_check(&at, error) : read_figure(&at, error));
     }
     const char *key = icl_study_name_in(in->name, "eval") ? text_in(file, in->name, "at") : "";
-    if (key[0] != '\0' && !icl_study_is_key(key))
+    if (key[0] != '\0' && !icl_study_is_key(file->known, key))
         return icl_recipe_reject(file->values, in->name, "at", error, "a key of recipes, such as task.n");
     return icl_study_name_in(in->name, "cell") ? check_scales(file, in->name, "scales", error) : ICL_OK;
 }
@@ -673,7 +675,7 @@ static icl_status check_seeded(const icl_study_file *file, icl_error *error) {
     char key[ICL_STUDY_TEXT];
 
     while (icl_study_next_value(&rest, key))
-        if (!icl_study_is_key(key))
+        if (!icl_study_is_key(file->known, key))
             return icl_recipe_reject(file->values, "study", "seeded", error, "keys of recipes, such as task.pool_seed");
     return ICL_OK;
 }
@@ -748,18 +750,13 @@ done:
 
 /* Makes the table of the file's keys, and reads it. */
 static icl_status read_values(icl_study_file *file, icl_error *error) {
-    icl_recipe *known = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(&known, error));
-    ICL_TRY(add_all_keys(file, known, error));
-    ICL_TRY(icl_recipe_create(file->keys.rows, file->keys.count, &file->values, error));
-    ICL_TRY(icl_recipe_load(file->values, file->path, error));
+    ICL_CHECK(icl_recipe_create_complete(&file->known, error));
+    ICL_CHECK(add_all_keys(file, file->known, error));
+    ICL_CHECK(icl_recipe_create(file->keys.rows, file->keys.count, &file->values, error));
+    ICL_CHECK(icl_recipe_load(file->values, file->path, error));
     for (size_t i = 0; i < file->keys.count; i++)
-        ICL_TRY(divide_value(file->values, i, error));
-done:
-    icl_recipe_destroy(&known);
-    return status;
+        ICL_CHECK(divide_value(file->values, i, error));
+    return ICL_OK;
 }
 
 static icl_status read_file(icl_study_file *file, icl_error *error) {
@@ -832,6 +829,7 @@ void icl_study_file_destroy(icl_study_file **file) {
     icl_free(&old->sections);
     icl_study_numbers_release(&old->numbers);
     icl_recipe_destroy(&old->values);
+    icl_recipe_destroy(&old->known);
     icl_grid_keys_release(&old->keys);
     icl_text_release(&old->about);
     icl_free(&old->name);

@@ -61,7 +61,9 @@ typedef struct icl_study_key {
 } icl_study_key;
 
 icl_study_key icl_study_key_read(const char *dotted);
-bool icl_study_is_key(const char *dotted);
+
+/* Returns whether a recipe with all keys has this one. */
+bool icl_study_is_key(const icl_recipe *recipe, const char *dotted);
 
 /* Reads the number that the recipe has under a key, behind a law's colon if there is one; false if it is none. */
 bool icl_study_key_number(const icl_recipe *recipe, const char *dotted, double *number);
@@ -121,6 +123,7 @@ struct icl_study_file {
     icl_text about;
     icl_study_section *sections; /* [count], each once, in the order of the file */
     size_t count, capacity;
+    icl_recipe *known; /* has every key of recipes */
     icl_grid_keys keys;
     icl_recipe *values;
     icl_study_numbers numbers; /* numbers that checks and figures name */

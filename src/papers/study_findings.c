@@ -61,8 +61,10 @@ static icl_status take_number(void *user, const char *other, const char *name, i
     asked->has_other = asked->has_other || other;
     asked->has_itself = asked->has_itself || (other && strcmp(other, asked->cell->name) == 0);
     *number = (icl_number){asked->position, 0};
-    if (strcmp(name, "position") == 0 || icl_study_is_key(name)) {
-        if (icl_study_is_key(name) && !icl_study_key_number(cell->complete, name, &number->value))
+    if (strcmp(name, "position") == 0)
+        return ICL_OK;
+    if (icl_study_is_key(cell->complete, name)) {
+        if (!icl_study_key_number(cell->complete, name, &number->value))
             number->value = (double)NAN;
         return ICL_OK;
     }

@@ -178,10 +178,11 @@ icl_status icl_study_value_read(const char *expression, icl_study_term *take, vo
 
 /* ---- Keys of recipes ---- */
 
-bool icl_study_is_key(const char *dotted) {
+bool icl_study_is_key(const icl_recipe *recipe, const char *dotted) {
     const icl_study_key key = icl_study_key_read(dotted);
 
-    return !strpbrk(dotted, "/@") && dotted[strlen(key.section)] == '.' && icl_recipe_is_key(key.section, key.name);
+    return !strpbrk(dotted, "/@") && dotted[strlen(key.section)] == '.' &&
+           icl_recipe_value(recipe, key.section, key.name);
 }
 
 icl_study_key icl_study_key_read(const char *dotted) {

@@ -200,7 +200,7 @@ static icl_status check_number(void *user, const char *other, const char *name, 
     *ignored = (icl_number){0, 0};
     if ((other ? strcmp(other, cell->name) != 0 : !cell->is_named) || strcmp(name, "position") == 0)
         return ICL_OK;
-    if (icl_study_is_key(name))
+    if (icl_study_is_key(cell->recipe, name))
         return icl_study_key_number(cell->recipe, name, &value) ? ICL_OK
                                                                 : reject(cell, error, "a key whose values are numbers");
     return check_measured(cell, name, error);

@@ -83,18 +83,6 @@ const icl_recipe_key *icl_recipe_known_key(size_t index) {
     return NULL;
 }
 
-bool icl_recipe_is_key(const char *section, const char *name) {
-    gathering list = {0};
-
-    gather(&list);
-    for (size_t i = 0; i < list.count; i++)
-        for (size_t j = 0; j < list.groups[i]->count; j++)
-            if (strcmp(list.groups[i]->rows[j].section, section) == 0 &&
-                strcmp(list.groups[i]->rows[j].name, name) == 0)
-                return true;
-    return false;
-}
-
 icl_status icl_recipe_create_complete(icl_recipe **recipe, icl_error *error) {
     gathering list = {0};
     icl_recipe_key *keys = NULL;

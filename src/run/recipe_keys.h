@@ -23,9 +23,6 @@ icl_evaluation_settings icl_evaluation_read(const icl_recipe *recipe);
 
 extern const icl_recipe_group icl_session_keys, icl_session_evaluation_keys, icl_evaluation_keys;
 
-/* Returns whether a recipe may set this key. */
-bool icl_recipe_is_key(const char *section, const char *name);
-
 /* Returns whether evaluations may end a run before its last step: train.stop_at, train.stop_after. */
 bool icl_session_may_end_early(const icl_recipe *recipe);
 

@@ -363,7 +363,8 @@ static void test_rewind(fixture *f) {
     icl_tape_rewind(f->tape, kept);
     tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_OK && !icl_tape_value(f->tape, gone).buffer,
            "is rewound: no error, and no variable after the last one kept");
-    tap_ok(&f->tap, icl_backend_get_statistics(f->backend).bytes_live < live, "what is forgotten gives back its memory");
+    tap_ok(&f->tap, icl_backend_get_statistics(f->backend).bytes_live < live,
+           "what is forgotten gives back its memory");
     tap_status(&f->tap, icl_tensor_read(icl_tape_value(f->tape, kept), seen, &error), &error, "read what is kept");
     tap_ok(&f->tap, seen[0] == 1 && seen[1] == 2 && seen[2] == 3 && seen[3] == 4, "has its value");
     icl_tape_rewind(f->tape, (icl_variable){kept.index + 3});
