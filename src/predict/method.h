@@ -48,7 +48,8 @@ void icl_forecast_add(icl_forecast *sum, const icl_forecast *forecast, double we
 /* Returns the methods among these that are mixed, bit k for method k. */
 uint32_t icl_mixture_members(uint32_t bits);
 
-/* Sets weights and the least width from mean squared errors, of which NaN or infinity is none. */
+/* Sets weights and the least width, 0 without an error of the mean, from mean squared errors, of which NaN or infinity
+ * is none. */
 void icl_mixture_weigh(uint32_t members, const double mses[ICL_METHODS], icl_mixture *mixture);
 
 /* Returns the weighted mean of forecasts, of their intervals, too. NaN if no mean with a weight is finite. */

@@ -22,19 +22,21 @@ uint32_t icl_mixture_members(uint32_t bits) {
 /* ---- Weights ---- */
 
 void icl_mixture_weigh(uint32_t members, const double mses[ICL_METHODS], icl_mixture *mixture) {
-    double least = HUGE_VAL, sum = 0;
+    double least = HUGE_VAL, count = 0, sum = 0;
 
     for (size_t i = 0; i < ICL_METHODS; i++)
-        if (members >> i & 1)
+        if (members >> i & 1) {
             least = fmin(least, mses[i]);
+            count++;
+        }
     for (size_t i = 0; i < ICL_METHODS; i++) {
         const double share = !(members >> i & 1) || !isfinite(mses[i]) ? 0 : mses[i] > least ? least / mses[i] : 1;
         mixture->weights[i] = share * share;
         sum += share * share;
     }
     for (size_t i = 0; i < ICL_METHODS; i++)
-        mixture->weights[i] = sum > 0 ? mixture->weights[i] / sum : members >> i & 1;
-    mixture->least_width = least_share * sqrt(mses[ICL_METHOD_MEAN]);
+        mixture->weights[i] = sum > 0 ? mixture->weights[i] / sum : (members >> i & 1) / count;
+    mixture->least_width = isfinite(mses[ICL_METHOD_MEAN]) ? least_share * sqrt(mses[ICL_METHOD_MEAN]) : 0;
 }
 
 icl_forecast icl_mixture_mix(const icl_mixture *mixture, const icl_forecast forecasts[ICL_METHODS]) {

@@ -88,7 +88,7 @@ SERIES = {
     "ftse": (stock_index("FTSE"), 8, 0),
 }
 
-METHODS = ("mean", "last_season", "ols", "ridge", "neighbours", "gaussian_process", "model")
+METHODS = ("mean", "last_season", "ols", "ridge", "neighbours", "gaussian_process", "model", "mixture")
 
 
 def read(name, folder):
