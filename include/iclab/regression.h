@@ -31,7 +31,7 @@ typedef enum icl_method {
     ICL_METHOD_LAST_VALUE,       /* of a series: the value that was known last */
     ICL_METHOD_LAST_SEASON,      /* of a series with a season: the value of one season before */
     ICL_METHOD_OLS,              /* least squares; of a series alone unless it is asked for: an autoregression */
-    ICL_METHOD_MIXTURE,          /* of those above that run, except the mean: icl_mixture */
+    ICL_METHOD_MIXTURE,          /* of those above that run, but the mean */
     ICL_METHODS
 } icl_method;
 
@@ -78,11 +78,11 @@ typedef struct icl_forecast {
  * methods that were fitted outside these other folds did see the row, so that its target still reaches its weights, in
  * one of m rows; of a series it does not.
  */
-typedef struct icl_mixture {
+typedef struct icl_method_mixture {
     double weights[ICL_METHODS]; /* w_k; 0 for what is not mixed */
     double margin_50, margin_80; /* q of both intervals */
     double least_width;          /* in the target's units, added to half the width of 80 % */
-} icl_mixture;
+} icl_method_mixture;
 
 /* The arguments of icl_regress. */
 typedef struct icl_regression_params {
@@ -91,7 +91,7 @@ typedef struct icl_regression_params {
     const char *model;      /* folder of a run of task.family = tables; NULL: without the model */
     icl_backend *backend;   /* runs the model; NULL if there is none */
     uint32_t methods;       /* bit k: method k; 0: the usual. The mean is always among them if rows are held out */
-    const icl_mixture
+    const icl_method_mixture
         *mixture;            /* found before on the same rows, for predictions only; NULL: none, and no mixture then */
     size_t folds, repeats;   /* 0: the defaults above; folds must be 2 or more */
     size_t context;          /* the most rows, of a series the last, of methods that do not take all; 0: as above */
@@ -113,8 +113,9 @@ typedef struct icl_regression_score {
     double coverage_50, coverage_80;  /* share of targets in the intervals */
 } icl_regression_score;
 
-/* A feature's worth to the method that predicts: the increase of its held-out mse if the feature's values are permuted among the
- * rows of each fold, at most 1,000 of them, over the mse of the mean; and the standard error of that. */
+/* A feature's worth to the method that predicts: the increase of its held-out mse if the feature's values are permuted
+ * among the rows of each fold, at most 1,000 of them, over the mse of the mean; and the standard error of that. The
+ * mixture has the weights of all rows for that. */
 typedef struct icl_importance {
     double increase, se; /* see above */
 } icl_importance;
@@ -130,7 +131,7 @@ typedef struct icl_regression_outcome {
     uint32_t methods;                    /* those that ran; the arrays below have NaN for the others */
     icl_method best;                     /* of the least mse; without held-out rows the last that ran */
     icl_method answer;                   /* what predicts: the mixture if it ran, else the best */
-    icl_mixture mixture;                 /* zeros if it did not run */
+    icl_method_mixture mixture;          /* zeros if it did not run */
     icl_standardization standardization; /* of all labelled rows */
     double *fills;                       /* [features], replacements of missing values there; NULL: none missing */
     size_t *rows;                        /* [labelled], their indices in the table */
@@ -146,7 +147,8 @@ typedef struct icl_regression_outcome {
 /* Predicts. ICL_ERROR_INPUT for a table that cannot be learned from: as icl_predict for its rows and its target, and
  * for more than ICL_REGRESSION_MAX_FEATURES features; as icl_table_model_load for the model; and if the model alone is
  * asked for and there is none, or the table has too many features for it; if methods of a series alone are asked for a
- * table that is none, or the mixture for predictions only without what was found before. ICL_ERROR_INTERRUPTED when asked to stop. */
+ * table that is none, or the mixture for predictions only without what was found before. ICL_ERROR_INTERRUPTED when
+ * asked to stop. */
 ICL_API icl_status icl_regress(const icl_regression_params *params, icl_regression_outcome **outcome, icl_error *error);
 
 /* NULL is allowed. */
@@ -172,9 +174,9 @@ typedef struct icl_regression_report {
     void *user;                           /* handed to the call above */
 } icl_regression_report;
 
-/* Writes the figure predicted, of the held-out predictions with their intervals of 80 % over the truth, by the method that
- * predicts, and report.html: held-out errors, that figure, the features that matter, and the rows predicted. ICL_ERROR_INPUT if
- * the outcome has no held-out rows. */
+/* Writes the figure predicted, of held-out predictions, by the method that predicts, with their intervals of 80 % over
+ * the truth, and report.html: held-out errors, that figure, the features that matter, and the rows predicted.
+ * ICL_ERROR_INPUT if the outcome has no held-out rows. */
 ICL_API icl_status icl_regression_report_write(const icl_regression_report *params, icl_error *error);
 
 ICL_C_END

@@ -15,24 +15,20 @@
 
 /* ---- Intervals ---- */
 
-static double margin_of(const double *ascending, size_t count, size_t copies, double share) {
-    const double rank = fmin(ceil(share * (double)(count + 1)), (double)count);
-    return ascending[copies * (size_t)rank - 1];
-}
-
-icl_margins icl_find_margins(double *values, size_t count, size_t copies) {
-    icl_sort_ascending(values, count * copies);
-    return (icl_margins){margin_of(values, count, copies, .5), margin_of(values, count, copies, .8)};
-}
+typedef struct interval_margins {
+    double of_50, of_80;
+} interval_margins;
 
 /* Turns residuals [count], count > 0, into margins. Sorts their magnitudes. */
-static icl_margins margins_of(double *residuals, size_t count) {
+static interval_margins margins_of(double *residuals, size_t count) {
     for (size_t i = 0; i < count; i++)
         residuals[i] = fabs(residuals[i]);
-    return icl_find_margins(residuals, count, 1);
+    icl_sort_ascending(residuals, count);
+    return (interval_margins){icl_conformal_quantile(residuals, count, 1, .5),
+                              icl_conformal_quantile(residuals, count, 1, .8)};
 }
 
-static icl_forecast forecast_of(double mean, const icl_margins *margins) {
+static icl_forecast forecast_of(double mean, const interval_margins *margins) {
     return (icl_forecast){mean, mean - margins->of_80, mean + margins->of_80, mean - margins->of_50,
                           mean + margins->of_50};
 }
@@ -45,7 +41,7 @@ static void destroy(void **fitted) {
 
 /* The mean of standardized labels is 0. */
 typedef struct mean_fit {
-    icl_margins margins;
+    interval_margins margins;
 } mean_fit;
 
 static icl_status fit_mean(const icl_lesson *lesson, void **fitted, icl_error *error) {
@@ -82,7 +78,7 @@ const icl_method_functions icl_mean_method = {"mean", true, fit_mean, predict_me
 /* ---- Least squares and ridge ---- */
 
 typedef struct line_fit {
-    icl_margins margins;
+    interval_margins margins;
     size_t features;
     double weights[]; /* [features] */
 } line_fit;
@@ -166,7 +162,7 @@ const icl_method_functions icl_ridge_method = {"ridge", true, fit_ridge, predict
 /* The value is a feature. The standardized forecast of a target, which is the value in the target's units, is shift +
  * scale times the standardized feature. Nothing is learned, so residuals are errors. */
 typedef struct value_fit {
-    icl_margins margins;
+    interval_margins margins;
     size_t features, column;
     double shift, scale;
 } value_fit;
@@ -220,7 +216,7 @@ const icl_method_functions icl_last_season_method = {"last_season", true, fit_la
 enum { MOST_NEIGHBOURS = 30 };
 
 typedef struct neighbours_fit {
-    icl_margins margins;
+    interval_margins margins;
     const icl_lesson *lesson;
     size_t neighbours; /* k */
 } neighbours_fit;

@@ -15,13 +15,10 @@ static const double most_score = 1e9;
 
 const icl_method_functions icl_mixture_method = {.name = "mixture", .takes_all_rows = true};
 
-uint32_t icl_mixture_members(uint32_t bits) {
-    return bits & ~(1u << ICL_METHOD_MEAN | 1u << ICL_METHOD_MIXTURE);
-}
-
 /* ---- Weights ---- */
 
-void icl_mixture_weigh(uint32_t members, const double mses[ICL_METHODS], icl_mixture *mixture) {
+/* Sets weights and the least width, 0 without an error of the mean. */
+static void weigh(uint32_t members, const double mses[ICL_METHODS], icl_method_mixture *mixture) {
     double least = HUGE_VAL, count = 0, sum = 0;
 
     for (size_t i = 0; i < ICL_METHODS; i++)
@@ -39,7 +36,8 @@ void icl_mixture_weigh(uint32_t members, const double mses[ICL_METHODS], icl_mix
     mixture->least_width = isfinite(mses[ICL_METHOD_MEAN]) ? least_share * sqrt(mses[ICL_METHOD_MEAN]) : 0;
 }
 
-icl_forecast icl_mixture_mix(const icl_mixture *mixture, const icl_forecast forecasts[ICL_METHODS]) {
+/* Returns the weighted mean of forecasts, of their intervals, too. */
+static icl_forecast average(const icl_method_mixture *mixture, const icl_forecast forecasts[ICL_METHODS]) {
     icl_forecast sum = {0};
     double total = 0;
 
@@ -55,23 +53,24 @@ icl_forecast icl_mixture_mix(const icl_mixture *mixture, const icl_forecast fore
 
 /* ---- Intervals ---- */
 
-static double half_width(const icl_mixture *mixture, const icl_forecast *mixed) {
+static double half_width(const icl_method_mixture *mixture, const icl_forecast *mixed) {
     return (mixed->high_80 - mixed->low_80) / 2 + mixture->least_width;
 }
 
-double icl_mixture_score(const icl_mixture *mixture, const icl_forecast *mixed, double target) {
+static double score_of(const icl_method_mixture *mixture, const icl_forecast *mixed, double target) {
     const double miss = fabs(mixed->mean - target), score = miss / half_width(mixture, mixed);
     return miss == 0 ? 0 : score < most_score ? score : most_score;
 }
 
-void icl_mixture_set_margins(icl_mixture *mixture, double *scores, size_t count, size_t copies) {
-    const icl_margins margins = icl_find_margins(scores, count, copies);
-
-    mixture->margin_50 = margins.of_50;
-    mixture->margin_80 = margins.of_80;
+/* Sets the margins from scores [copies * count]. Sorts them. */
+static void set_margins(double *scores, size_t count, size_t copies, icl_method_mixture *mixture) {
+    icl_sort_ascending(scores, count * copies);
+    mixture->margin_50 = icl_conformal_quantile(scores, count, copies, .5);
+    mixture->margin_80 = icl_conformal_quantile(scores, count, copies, .8);
 }
 
-icl_forecast icl_mixture_widen(const icl_mixture *mixture, const icl_forecast *mixed) {
+/* Returns a weighted mean with the intervals of the mixture. */
+static icl_forecast widen(const icl_method_mixture *mixture, const icl_forecast *mixed) {
     const double width = half_width(mixture, mixed);
     const double to_80 = mixture->margin_80 * width, to_50 = mixture->margin_50 * width;
 
@@ -87,7 +86,7 @@ static bool tells(const icl_held_forecasts *held, const icl_fold *fold, size_t i
 }
 
 /* Weighs the methods by the errors of items that tell something. */
-static void weigh_for(const icl_held_forecasts *held, const icl_fold *fold, icl_mixture *mixture) {
+static void weigh_for(const icl_held_forecasts *held, const icl_fold *fold, icl_method_mixture *mixture) {
     double mses[ICL_METHODS] = {0};
     size_t count = 0;
 
@@ -102,21 +101,22 @@ static void weigh_for(const icl_held_forecasts *held, const icl_fold *fold, icl_
     }
     for (size_t k = 0; k < ICL_METHODS; k++)
         mses[k] = count > 0 ? mses[k] / (double)count : (double)NAN;
-    icl_mixture_weigh(held->members, mses, mixture);
+    weigh(held->members, mses, mixture);
 }
 
 /* Sets the margins to those of the scores of items that tell something. work: [count]. */
-static void set_margins_for(const icl_held_forecasts *held, const icl_fold *fold, double *work, icl_mixture *mixture) {
+static void set_margins_for(const icl_held_forecasts *held, const icl_fold *fold, double *work,
+                            icl_method_mixture *mixture) {
     size_t count = 0;
 
     for (size_t i = 0; i < held->count; i++)
         if (tells(held, fold, i))
             work[count++] = held->scores[i];
-    icl_mixture_set_margins(mixture, work, count, 1);
+    set_margins(work, count, 1, mixture);
 }
 
-icl_status icl_mixture_hold_out(const icl_held_forecasts *held, icl_error *error) {
-    icl_mixture *mixtures = NULL;
+static icl_status hold_out(const icl_held_forecasts *held, icl_error *error) {
+    icl_method_mixture *mixtures = NULL;
     double *work = NULL;
     icl_status status;
 
@@ -127,8 +127,8 @@ icl_status icl_mixture_hold_out(const icl_held_forecasts *held, icl_error *error
         weigh_for(held, &fold, &mixtures[k]);
         for (size_t i = fold.first; i < fold.end; i++) {
             icl_forecast *forecasts = held->forecasts + i * ICL_METHODS;
-            forecasts[ICL_METHOD_MIXTURE] = icl_mixture_mix(&mixtures[k], forecasts);
-            held->scores[i] = icl_mixture_score(&mixtures[k], &forecasts[ICL_METHOD_MIXTURE], held->targets[i]);
+            forecasts[ICL_METHOD_MIXTURE] = average(&mixtures[k], forecasts);
+            held->scores[i] = score_of(&mixtures[k], &forecasts[ICL_METHOD_MIXTURE], held->targets[i]);
         }
     }
     /* Every score is known before the first interval is another. */
@@ -139,7 +139,7 @@ icl_status icl_mixture_hold_out(const icl_held_forecasts *held, icl_error *error
         set_margins_for(held, &fold, work, &mixtures[k]);
         for (size_t i = fold.first; i < fold.end; i++) {
             icl_forecast *mixed = &held->forecasts[i * ICL_METHODS + ICL_METHOD_MIXTURE];
-            *mixed = icl_mixture_widen(&mixtures[k], mixed);
+            *mixed = widen(&mixtures[k], mixed);
         }
     }
 done:
@@ -147,3 +147,18 @@ done:
     icl_free(&work);
     return status;
 }
+
+/* ---- All rows ---- */
+
+static void find(uint32_t members, const double mses[ICL_METHODS], double *scores, size_t held, size_t repeats,
+                 icl_method_mixture *mixture) {
+    weigh(members, mses, mixture);
+    set_margins(scores, held, repeats, mixture);
+}
+
+static icl_forecast mix(const icl_method_mixture *mixture, const icl_forecast forecasts[ICL_METHODS]) {
+    const icl_forecast mixed = average(mixture, forecasts);
+    return widen(mixture, &mixed);
+}
+
+const icl_mixture_functions icl_mixing = {hold_out, find, mix};

@@ -127,6 +127,11 @@ static void load_queries(regression_run *run, const icl_table_rows *rows) {
                             run->queries + i * run->outcome->features);
 }
 
+/* Returns the methods among these that are mixed. */
+static uint32_t members_of(uint32_t bits) {
+    return bits & ~(1u << ICL_METHOD_MEAN | 1u << ICL_METHOD_MIXTURE);
+}
+
 static bool runs(const icl_regression_outcome *outcome, size_t method) {
     return outcome->methods >> method & 1;
 }
@@ -215,14 +220,6 @@ static double target_of(const regression_run *run, size_t place) {
     return table->values[(run->outcome->rows[place] + 1) * table->columns - 1];
 }
 
-void icl_forecast_add(icl_forecast *sum, const icl_forecast *forecast, double weight) {
-    sum->mean += weight * forecast->mean;
-    sum->low_80 += weight * forecast->low_80;
-    sum->high_80 += weight * forecast->high_80;
-    sum->low_50 += weight * forecast->low_50;
-    sum->high_50 += weight * forecast->high_50;
-}
-
 /* Adds a row's forecasts of the present repeat to the outcome. */
 static void add_row(regression_run *run, size_t place, const icl_forecast *forecasts, double target) {
     icl_regression_outcome *outcome = run->outcome;
@@ -243,7 +240,7 @@ static void add_row(regression_run *run, size_t place, const icl_forecast *forec
 static icl_status finish_repeat(regression_run *run, const size_t *places, icl_error *error) {
     const icl_regression_outcome *outcome = run->outcome;
     const icl_held_forecasts forecasts = {.series = outcome->series,
-                                          .members = icl_mixture_members(outcome->methods),
+                                          .members = members_of(outcome->methods),
                                           .count = outcome->labelled,
                                           .folds = outcome->folds,
                                           .from = outcome->held_from,
@@ -252,7 +249,7 @@ static icl_status finish_repeat(regression_run *run, const size_t *places, icl_e
                                           .scores = run->scores + run->repeats_done * outcome->labelled};
 
     if (runs(outcome, ICL_METHOD_MIXTURE))
-        ICL_CHECK(icl_mixture_hold_out(&forecasts, error));
+        ICL_CHECK(icl_mixing.hold_out(&forecasts, error));
     for (size_t i = outcome->held_from; i < outcome->labelled; i++)
         add_row(run, places[i], run->forecasts + i * ICL_METHODS, run->targets[i]);
     run->repeats_done++;
@@ -325,9 +322,8 @@ static void weigh_methods(regression_run *run) {
 
     for (size_t method = 0; method < ICL_METHODS; method++)
         mses[method] = outcome->scores[method].mse;
-    icl_mixture_weigh(icl_mixture_members(outcome->methods), mses, &outcome->mixture);
-    icl_mixture_set_margins(&outcome->mixture, run->scores + outcome->held_from, outcome->labelled - outcome->held_from,
-                            outcome->repeats);
+    icl_mixing.find(members_of(outcome->methods), mses, run->scores + outcome->held_from,
+                    outcome->labelled - outcome->held_from, outcome->repeats, &outcome->mixture);
 }
 
 static icl_status hold_out(regression_run *run, icl_error *error) {
@@ -492,8 +488,7 @@ static icl_status predict_unlabelled(regression_run *run, icl_error *error) {
         ICL_TRY(predict_rows(run, &queries, outcome->forecasts, error));
     for (size_t i = 0; runs(outcome, ICL_METHOD_MIXTURE) && i < queries.count; i++) {
         icl_forecast *forecasts = outcome->forecasts + i * ICL_METHODS;
-        const icl_forecast mixed = icl_mixture_mix(&outcome->mixture, forecasts);
-        forecasts[ICL_METHOD_MIXTURE] = icl_mixture_widen(&outcome->mixture, &mixed);
+        forecasts[ICL_METHOD_MIXTURE] = icl_mixing.mix(&outcome->mixture, forecasts);
     }
 done:
     icl_free(&indices);
@@ -528,7 +523,7 @@ static icl_status choose_mixture(const icl_regression_params *params, icl_regres
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s: the mixture without held-out rows: expected its weights, which these rows give",
                         params->table->name);
-    if (!is_known || icl_mixture_members(outcome->methods) == 0)
+    if (!is_known || members_of(outcome->methods) == 0)
         outcome->methods &= ~mixture;
     if (params->without_held_out && params->mixture)
         outcome->mixture = *params->mixture;
@@ -587,7 +582,7 @@ static size_t count_methods(uint32_t bits) {
 static size_t count_fits(const icl_regression_params *params, const icl_regression_outcome *outcome) {
     const bool is_mixed = runs(outcome, ICL_METHOD_MIXTURE);
     const size_t fitted = count_methods(outcome->methods) - is_mixed;
-    const size_t permuted = is_mixed ? count_methods(icl_mixture_members(outcome->methods)) : 1;
+    const size_t permuted = is_mixed ? count_methods(members_of(outcome->methods)) : 1;
 
     return fitted * (1 + outcome->folds * outcome->repeats) +
            (params->without_importance ? 0 : permuted * outcome->folds);

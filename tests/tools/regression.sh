@@ -91,6 +91,10 @@ ok $? "the intervals lie in each other about the prediction"
 grep -q 'error of predictions by mixture is' "$work/gaps/report.html" &&
     grep -q 'Features that matter' "$work/gaps/report.html"
 ok $? "the report names what predicts and the features"
+[[ $(grep -o '<tr class="strong"><td>[a-z_]*' "$work/gaps/report.html" | sed 's/.*>//') == mixture ]] &&
+    grep -q "<th[^>]*>weight</th>" "$work/gaps/report.html" &&
+    grep -q ">$(printf '%.4g' "$(number model weight)")</td></tr>" "$work/gaps/report.html"
+ok $? "its row stands out, and the others have their weights"
 # Weights by the errors, and a prediction by the weights, up to the digits of the numbers.
 for predictor in ridge neighbours gaussian_process model; do
     echo "$(number $predictor mse) $(number $predictor weight) $(

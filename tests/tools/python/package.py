@@ -231,7 +231,8 @@ def check_table_regressor():
     ok(found.scores.row("ridge")["relative_mse"] < 0.1 and found.scores.row("ridge")["minus_best"] >= 0
        and found.scores.row(found.best)["minus_best"] == 0, f"a line is found: {found.best}")
     weights = {row["predictor"]: row["weight"] for row in found.scores.rows() if row["weight"] > 0}
-    powers = {name: found.scores.row(name)["mse"] ** -2 for name in ("ridge", "neighbours", "gaussian_process", "model")}
+    mixed_names = ("ridge", "neighbours", "gaussian_process", "model")
+    powers = {name: found.scores.row(name)["mse"] ** -2 for name in mixed_names}
     ok(found.answer == "mixture" and weights.keys() == powers.keys()
        and all(abs(weights[name] - power / sum(powers.values())) < 1e-12 for name, power in powers.items()),
        f"weights by hand: {weights}")

@@ -26,7 +26,7 @@ def method_names() -> list[str]:
 
 
 class Mixture(NamedTuple):
-    """What rows held out say of the methods: icl_mixture."""
+    """What rows held out say of the methods: icl_method_mixture."""
 
     weights: tuple[float, ...]
     margin_50: float
@@ -152,7 +152,7 @@ def regress_rows(
 
 
 def _as_struct(mixture: Mixture | None) -> Any:
-    made = library.struct("icl_mixture")
+    made = library.struct("icl_method_mixture")
     for name, value in (mixture._asdict() if mixture is not None else {}).items():
         setattr(made, name, type(made.weights)(*value) if name == "weights" else value)
     return made
