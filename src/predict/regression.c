@@ -2,6 +2,7 @@
  * predictions. */
 #include "iclab/regression.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -428,6 +429,7 @@ static icl_status permute_split(regression_run *run, const split_rows *split, vo
     const icl_table_rows rows = {&run->tables.table.table, split->held, count};
 
     (void)user;
+    assert(count > 0);
     load_queries(run, &rows);
     memcpy(run->held, run->queries, count * p * sizeof *run->held);
     memset(run->means, 0, (p + 1) * count * sizeof *run->means);

@@ -91,9 +91,10 @@ ok $? "the intervals lie in each other about the prediction"
 grep -q 'error of predictions by mixture is' "$work/gaps/report.html" &&
     grep -q 'Features that matter' "$work/gaps/report.html"
 ok $? "the report names what predicts and the features"
-[[ $(grep -o '<tr class="strong"><td>[a-z_]*' "$work/gaps/report.html" | sed 's/.*>//') == mixture ]] &&
-    grep -q "<th[^>]*>weight</th>" "$work/gaps/report.html" &&
-    grep -q ">$(printf '%.4g' "$(number model weight)")</td></tr>" "$work/gaps/report.html"
+grep -q '>mixture<' < <(grep -A1 '<tr class="strong">' "$work/gaps/report.html") &&
+    [[ $(grep -c 'data-label="weight">0\.' "$work/gaps/report.html") -eq 4 ]] &&
+    grep -q "data-label=\"weight\">$(printf '%.4g' "$(sed -n 's/^{"predictor":"model".*"weight":\([^,}]*\).*/\1/p' \
+        "$work/gaps.json")")<" "$work/gaps/report.html"
 ok $? "its row stands out, and the others have their weights"
 # Weights by the errors, and a prediction by the weights, up to the digits of the numbers.
 for predictor in ridge neighbours gaussian_process model; do
