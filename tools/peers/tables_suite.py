@@ -55,12 +55,16 @@ def star98(folder):
                   "PCTAF", "PCTCHRT", "PCTYRRND", "share"]]
 
 
+def gretl_root(file):
+    content = file.read_bytes()
+    return xml.etree.ElementTree.fromstring(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+
+
 def gretl(path):
     """A file of gretl: XML, compressed or not, with a row of numbers for each observation."""
 
     def read(folder):
-        content = (folder / "usr/share/gretl/data" / path).read_bytes()
-        root = xml.etree.ElementTree.fromstring(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+        root = gretl_root(folder / "usr/share/gretl/data" / path)
         names = [variable.get("name") for variable in root.iter("variable")]
         missing = next(root.iter("observations")).get("missval", "NA")
         rows = [[math.nan if word in (missing, "NA") else float(word) for word in (one.text or "").split()]
@@ -103,9 +107,32 @@ TABLES = {
 }
 
 
-def read(name, folder):
+# Files of gretl that TABLES reads.
+READ = ("misc/bikesharing", "misc/griliches", "misc/mroz87", "misc/mrw", "ramanathan/data4-6", "ramanathan/data4-17",
+        "ramanathan/data7-9", "ramanathan/data7-12", "ramanathan/data7-24")
+
+
+def other_tables(folder):
+    """Cross-sections of gretl that chose nothing here: of 20 to 600 rows without holes, with 2 to 20 features that vary.
+    The target is the first column, if it has ten values and is not the number of the row."""
+    found = {}
+    for file in sorted((folder / "usr/share/gretl/data").glob("*/*.gdt")):
+        name = f"{file.parent.name}/{file.stem}"
+        if name in READ or gretl_root(file).get("type") not in (None, "cross-section"):
+            continue
+        frame = gretl(f"{name}.gdt")(folder).dropna(axis=1, how="all").dropna()
+        frame = frame.loc[:, frame.nunique() > 1]
+        if not (20 <= len(frame) <= MOST_ROWS and 3 <= frame.shape[1] <= 21):
+            continue
+        target = frame.iloc[:, 0]
+        if target.nunique() >= 10 and sorted(target) != list(range(1, len(target) + 1)):
+            found[name] = (lambda _, made=frame: made, frame.columns[0], [])
+    return found
+
+
+def read(table, folder):
     """Features [n, d] and targets [n]."""
-    reader, target, excluded = TABLES[name]
+    reader, target, excluded = table
     frame = reader(folder).drop(columns=excluded).select_dtypes("number").dropna()
     features = frame.drop(columns=target).to_numpy(float)
     targets = frame[target].to_numpy(float)
@@ -241,15 +268,16 @@ def main():
     warnings.simplefilter("ignore")  # scikit-learn's, of a likelihood without a peak
     splits = range(options.first, options.first + options.splits)
     results, names = [], []
-    for table in options.tables.split(","):
-        features, targets = read(table, options.folder)
+    tables = other_tables(options.folder) if options.tables == "others" else TABLES
+    for table in tables if options.tables == "others" else options.tables.split(","):
+        features, targets = read(tables[table], options.folder)
         tallies, of_mean = run_table(iclab, features, targets, splits, not options.ours, options.model)
         if not names:
             names = list(tallies)
-            print("squared error over that of the mean\n" + f"{'table':14} {'n':>4} {'d':>3} "
+            print("squared error over that of the mean\n" + f"{'table':20} {'n':>4} {'d':>3} "
                   + " ".join(f"{name.replace('gaussian_', ''):>16}" for name in names))
         errors = {name: tally.squares / of_mean for name, tally in tallies.items()}
-        print(f"{table:14} {len(targets):4} {features.shape[1]:3} "
+        print(f"{table:20} {len(targets):4} {features.shape[1]:3} "
               + " ".join(f"{errors[name]:16.3f}" for name in names), flush=True)
         results.append((errors, tallies))
     print_summary(results, names)
