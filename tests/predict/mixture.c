@@ -227,6 +227,20 @@ static void check_series(tap_run *tap) {
     tap_ok(tap, rows.forecasts[9][MIXED].mean != later.forecasts[9][MIXED].mean, "the last that is known does");
 }
 
+/* A series that never moved and then does: every method was exact and sure. */
+static void check_surprise(tap_run *tap) {
+    planted rows = {0};
+    bool is_finite = true;
+
+    for (size_t i = 6; i < HELD; i++)
+        rows.targets[i] = 1;
+    hold_out(&rows, three, (icl_time_series){.lags = 1, .ahead = 1});
+    for (size_t i = 3; i < HELD; i++)
+        is_finite =
+            is_finite && isfinite(rows.forecasts[i][MIXED].low_80) && isfinite(rows.forecasts[i][MIXED].high_50);
+    tap_ok(tap, is_finite && rows.forecasts[9][MIXED].high_80 > 100, "surprises make intervals wide, and finite");
+}
+
 /* ---- In icl_regress ---- */
 
 static icl_regression_outcome *regress(const icl_regression_params *params) {
@@ -317,6 +331,34 @@ static void check_whole(tap_run *tap, const icl_table *whole) {
     icl_regression_outcome_destroy(&outcome);
 }
 
+/* The margins are of the residuals of both repeats, over half the widths of ridge, which is all that is mixed. The second
+ * repeat's forecasts follow from the mean of both; the width that is added is a millionth. */
+static void check_repeats(tap_run *tap, const icl_table *table) {
+    icl_regression_params params = {
+        .table = table, .repeats = 1, .seed = 3, .methods = 1u << MIXED | 1u << A, .without_importance = true};
+    icl_regression_outcome *one = regress(&params), *both;
+    double scores[2 * ROWS];
+
+    params.repeats = 2;
+    both = regress(&params);
+    for (size_t i = 0; i < 2 * ROWS; i++) {
+        const icl_forecast *f = one->heldout + i / 2 * ICL_METHODS + A, *g = both->heldout + i / 2 * ICL_METHODS + A;
+        const double target = table->values[i / 2 * COLUMNS + FEATURES];
+        const double mean = i % 2 == 0 ? f->mean : 2 * g->mean - f->mean;
+        const double width =
+            i % 2 == 0 ? f->high_80 - f->low_80 : 2 * (g->high_80 - g->low_80) - f->high_80 + f->low_80;
+        size_t at = i;
+        for (; at > 0 && scores[at - 1] > fabs(mean - target) * 2 / width; at--)
+            scores[at] = scores[at - 1];
+        scores[at] = fabs(mean - target) * 2 / width;
+    }
+    /* Of 23 rows the 12th and the 20th, ceil(.5 24) and ceil(.8 24), each row twice. */
+    tap_ok(tap, near(both->mixture.margin_50, scores[23], 1e-5) && near(both->mixture.margin_80, scores[39], 1e-5),
+           "margins of both repeats: %g, %g", both->mixture.margin_50, both->mixture.margin_80);
+    icl_regression_outcome_destroy(&one);
+    icl_regression_outcome_destroy(&both);
+}
+
 /* Whether it runs, by what is asked for. */
 static void check_requests(tap_run *tap, const icl_table *table) {
     icl_regression_params params = {.table = table, .without_importance = true, .methods = 1u << A};
@@ -378,8 +420,10 @@ int main(void) {
     check_no_leak(&tap);
     check_failure(&tap);
     check_series(&tap);
+    check_surprise(&tap);
     check_orders(&tap, &table);
     check_whole(&tap, &table);
+    check_repeats(&tap, &table);
     check_requests(&tap, &table);
     check_constant(&tap, table);
     return tap_done(&tap);
