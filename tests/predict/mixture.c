@@ -331,8 +331,8 @@ static void check_whole(tap_run *tap, const icl_table *whole) {
     icl_regression_outcome_destroy(&outcome);
 }
 
-/* The margins are of the residuals of both repeats, over half the widths of ridge, which is all that is mixed. The second
- * repeat's forecasts follow from the mean of both; the width that is added is a millionth. */
+/* The margins are of the residuals of both repeats, over half the widths of ridge, which is all that is mixed. The
+ * forecasts of the second repeat follow from the mean of both; the width that is added is a millionth. */
 static void check_repeats(tap_run *tap, const icl_table *table) {
     icl_regression_params params = {
         .table = table, .repeats = 1, .seed = 3, .methods = 1u << MIXED | 1u << A, .without_importance = true};

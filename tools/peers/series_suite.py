@@ -120,8 +120,8 @@ def print_after_first(found):
     ratios = [[of[k] / of[2] for of in found] for k in range(2)]
     choice, mixture = (math.exp(sum(map(math.log, ratio)) / len(ratio)) for ratio in ratios)
     inside = sum(of[3] for of in found) / sum(of[4] for of in found)
-    print(f"from the second origin on, geometric mean: {choice:.3f} of the method that was best before, {mixture:.3f} of "
-          f"the mixture, with {inside:.3f} of the targets in its intervals of 80 %")
+    print(f"from the second origin on, geometric mean: {choice:.3f} of the method that was best before, {mixture:.3f} "
+          f"of the mixture, with {inside:.3f} of the targets in its intervals of 80 %")
 
 
 def main():
