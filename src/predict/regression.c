@@ -64,7 +64,7 @@ typedef struct regression_run {
     size_t measured;        /* answers of earlier splits among the increases */
     size_t *permutation;    /* [labelled] */
     double *held;           /* [labelled][p], the queries of a split before features are permuted */
-    double *means;          /* [p + 1][labelled], of what predicts: with each feature permuted, and with none */
+    double *means;          /* [p + 1][permuted rows], of what predicts: with each feature permuted, and with none */
     size_t fits, fits_done; /* for the report of progress */
 } regression_run;
 
@@ -453,7 +453,8 @@ static icl_status measure_importance(regression_run *run, icl_error *error) {
     ICL_CHECK(icl_allocate(outcome->features, count * sizeof(double), "permuted errors", &run->increases, error));
     ICL_CHECK(icl_allocate(count, sizeof *run->permutation, "permutation", &run->permutation, error));
     ICL_CHECK(icl_allocate(count, outcome->features * sizeof *run->held, "permutation", &run->held, error));
-    ICL_CHECK(icl_allocate(count, (outcome->features + 1) * sizeof *run->means, "permutation", &run->means, error));
+    ICL_CHECK(icl_allocate(count < MOST_PERMUTED ? count : MOST_PERMUTED, (outcome->features + 1) * sizeof *run->means,
+                           "permutation", &run->means, error));
     ICL_CHECK(for_each_split(run, 1, permute_split, NULL, error));
     for (size_t k = 0; k < outcome->features; k++) {
         icl_importance *importance = &outcome->importances[k];
