@@ -56,6 +56,18 @@ static void print_scores(const icl_regression_outcome *outcome) {
     }
 }
 
+/* Says what is mixed, by what weights. */
+static void print_mixture(const icl_regression_outcome *outcome) {
+    const char *before = "mixture:";
+
+    for (size_t i = 0; i < ICL_METHODS; i++)
+        if (outcome->mixture.weights[i] > 0) {
+            printf("%s %.2f %s", before, outcome->mixture.weights[i], icl_method_name((icl_method)i));
+            before = ",";
+        }
+    printf("%s", *before == ',' ? "\n" : "");
+}
+
 /* Names the methods within two standard errors of the best one's error. */
 static void print_verdict(const icl_regression_outcome *outcome) {
     const char *before = "; it is not clearly better than";
@@ -87,10 +99,10 @@ static void print_predictions(const regression_print *print) {
 
     if (outcome->predicted == 0)
         return;
-    printf("\nby %s:\n%-10s %13s %13s %13s %13s %13s\n", icl_method_name(outcome->best), "line", "prediction", "low_80",
-           "low_50", "high_50", "high_80");
+    printf("\nby %s:\n%-10s %13s %13s %13s %13s %13s\n", icl_method_name(outcome->answer), "line", "prediction",
+           "low_80", "low_50", "high_50", "high_80");
     for (size_t row = 0; row < outcome->predicted; row++) {
-        const icl_forecast *forecast = &outcome->forecasts[row * ICL_METHODS + (size_t)outcome->best];
+        const icl_forecast *forecast = &outcome->forecasts[row * ICL_METHODS + (size_t)outcome->answer];
         printf("%-10zu %13.6g %13.6g %13.6g %13.6g %13.6g\n", outcome->lines[row], forecast->mean, forecast->low_80,
                forecast->low_50, forecast->high_50, forecast->high_80);
     }
@@ -103,6 +115,7 @@ icl_status print_regression(const regression_print *print, icl_error *error) {
     print_data(print);
     print_scores(print->outcome);
     print_verdict(print->outcome);
+    print_mixture(print->outcome);
     printf("%s", notes.bytes ? notes.bytes : "");
     icl_text_release(&notes);
     ICL_CHECK(status);
@@ -111,7 +124,7 @@ icl_status print_regression(const regression_print *print, icl_error *error) {
     printf(
         "\nmse: mean squared error on rows held out, in the target's units; se is the standard error of the "
         "number\nbefore it. relative_mse: mse over that of the mean. in_50, in_80: share of targets in the intervals "
-        "of\n50 %% and 80 %%. importance: what permuting a feature adds to the best predictor's relative_mse.\n");
+        "of\n50 %% and 80 %%. importance: what permuting a feature adds to the relative_mse of the predictions.\n");
     return ICL_OK;
 }
 
@@ -130,6 +143,7 @@ static icl_status keep_score(const regression_print *print, size_t method, resul
     icl_json_number(&json, "minus_best_se", score->minus_best_se);
     icl_json_number(&json, "coverage_50", score->coverage_50);
     icl_json_number(&json, "coverage_80", score->coverage_80);
+    icl_json_number(&json, "weight", print->outcome->mixture.weights[method]);
     return results_add(keep, &json, error);
 }
 
@@ -156,16 +170,16 @@ static icl_status keep_column(const regression_print *print, size_t column, resu
 
 static icl_status keep_prediction(const regression_print *print, size_t row, result_writer *keep, icl_error *error) {
     const icl_regression_outcome *outcome = print->outcome;
-    const icl_forecast *forecasts = outcome->forecasts + row * ICL_METHODS, *best = forecasts + outcome->best;
+    const icl_forecast *forecasts = outcome->forecasts + row * ICL_METHODS, *answer = forecasts + outcome->answer;
     icl_json json = {0};
 
     icl_json_text(&json, "file", name_of_fresh(print));
     icl_json_count(&json, "line", outcome->lines[row]);
-    icl_json_number(&json, "prediction", best->mean);
-    icl_json_number(&json, "low_80", best->low_80);
-    icl_json_number(&json, "low_50", best->low_50);
-    icl_json_number(&json, "high_50", best->high_50);
-    icl_json_number(&json, "high_80", best->high_80);
+    icl_json_number(&json, "prediction", answer->mean);
+    icl_json_number(&json, "low_80", answer->low_80);
+    icl_json_number(&json, "low_50", answer->low_50);
+    icl_json_number(&json, "high_50", answer->high_50);
+    icl_json_number(&json, "high_80", answer->high_80);
     for (size_t i = 0; i < ICL_METHODS; i++)
         if (ran(outcome, i))
             icl_json_number(&json, icl_method_name((icl_method)i), forecasts[i].mean);
@@ -192,6 +206,7 @@ static icl_json summary_of(const regression_print *print) {
     icl_json_count(&json, "rows", outcome->labelled);
     icl_json_count(&json, "features", outcome->features);
     icl_json_text(&json, "best", icl_method_name(outcome->best));
+    icl_json_text(&json, "answer", icl_method_name(outcome->answer));
     icl_json_count(&json, "context", outcome->context);
     icl_json_count(&json, "folds", outcome->folds);
     icl_json_count(&json, "repeats", outcome->repeats);
@@ -223,7 +238,7 @@ icl_status keep_regression_result(const regression_print *print, result_writer *
 
 /* ---- Files ---- */
 
-/* Adds the header: line, "target" if there is one, the best method's prediction and intervals, and the methods. */
+/* Adds the header: line, "target" if there is one, the prediction and its intervals, and the methods. */
 static icl_status add_header(const regression_print *print, const icl_table *table, bool has_target, icl_text *text,
                              icl_error *error) {
     static const char *const names[] = {"prediction", "low_80", "low_50", "high_50", "high_80"};
@@ -244,8 +259,8 @@ static icl_status add_forecasts(const regression_print *print, const icl_table *
                                 icl_text *text, icl_error *error) {
     const double none = (double)NAN;
     const icl_forecast nothing = {none, none, none, none, none};
-    const icl_forecast *best = forecasts ? &forecasts[print->outcome->best] : &nothing;
-    double values[5 + ICL_METHODS] = {best->mean, best->low_80, best->low_50, best->high_50, best->high_80};
+    const icl_forecast *answer = forecasts ? &forecasts[print->outcome->answer] : &nothing;
+    double values[5 + ICL_METHODS] = {answer->mean, answer->low_80, answer->low_50, answer->high_50, answer->high_80};
     size_t count = 5;
 
     for (size_t i = 0; i < ICL_METHODS; i++)

@@ -64,6 +64,11 @@ icl_location icl_locate_mean(const double *values, size_t count) {
     return two_errors_about(icl_mean(values, count), icl_standard_error(values, count));
 }
 
+double icl_conformal_quantile(const double *ascending, size_t m, size_t copies, double share) {
+    const double rank = fmin(ceil(share * (double)(m + 1)), (double)m);
+    return ascending[copies * (size_t)rank - 1];
+}
+
 icl_location icl_locate_median(double *values, size_t count) {
     const double median = icl_median(values, count), reach = sqrt((double)count), middle = (double)count / 2;
     double low, high;

@@ -16,6 +16,11 @@ double icl_lower_median(double *values, size_t count);
 /* Returns the mean without the largest `share` of the values, 0 <= share < 1. Sorts the values. */
 double icl_trimmed_mean(double *values, size_t count, double share);
 
+/* Returns the ceil(share (m + 1))-th smallest of m numbers, the largest if there is none: at most this is the next one,
+ * exchangeable with them, with that probability (a conformal quantile). `ascending` [copies * m], m > 0, has as many
+ * versions of each of the m. */
+double icl_conformal_quantile(const double *ascending, size_t m, size_t copies, double share);
+
 /* A location, its standard error, and the interval of two standard errors about it. */
 typedef struct icl_location {
     double value, standard_error, low, high;

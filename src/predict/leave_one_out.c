@@ -19,17 +19,13 @@ typedef struct interval_margins {
     double of_50, of_80;
 } interval_margins;
 
-static double margin_of(const double *ascending, size_t count, double share) {
-    const double rank = ceil(share * (double)(count + 1));
-    return ascending[rank > (double)count ? count - 1 : (size_t)rank - 1];
-}
-
 /* Turns residuals [count], count > 0, into margins. Sorts their magnitudes. */
 static interval_margins margins_of(double *residuals, size_t count) {
     for (size_t i = 0; i < count; i++)
         residuals[i] = fabs(residuals[i]);
     icl_sort_ascending(residuals, count);
-    return (interval_margins){margin_of(residuals, count, .5), margin_of(residuals, count, .8)};
+    return (interval_margins){icl_conformal_quantile(residuals, count, 1, .5),
+                              icl_conformal_quantile(residuals, count, 1, .8)};
 }
 
 static icl_forecast forecast_of(double mean, const interval_margins *margins) {

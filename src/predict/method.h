@@ -28,6 +28,40 @@ typedef struct icl_method_functions {
 } icl_method_functions;
 
 extern const icl_method_functions icl_mean_method, icl_last_value_method, icl_last_season_method, icl_ols_method,
-    icl_ridge_method, icl_neighbours_method, icl_gaussian_process_method, icl_model_method;
+    icl_ridge_method, icl_neighbours_method, icl_gaussian_process_method, icl_model_method, icl_mixture_method;
+
+/* ---- The mixture, which learns nothing but an icl_method_mixture: mixture.c ---- */
+
+/* The forecasts of all folds of one order of the rows. Borrowed. */
+typedef struct icl_held_forecasts {
+    icl_time_series series;
+    uint32_t members;          /* the methods that are mixed: bit k for method k */
+    size_t count, folds, from; /* rows in the order; those from `from` on are held out, by icl_find_fold */
+    const double *targets;     /* [count] */
+    icl_forecast *forecasts;   /* [count][ICL_METHODS]: that of the mixture is written */
+    double *scores;            /* [count], written: residuals over the half-widths of intervals */
+} icl_held_forecasts;
+
+typedef struct icl_mixture_functions {
+    /* Mixes rows held out by what other folds say. */
+    icl_status (*hold_out)(const icl_held_forecasts *held, icl_error *error);
+    /* Sets weights and the least width from mean squared errors, of which NaN or infinity is none, and the margins from
+     * the scores [repeats * held] of rows held out. Sorts the scores. */
+    void (*find)(uint32_t members, const double mses[ICL_METHODS], double *scores, size_t held, size_t repeats,
+                 icl_method_mixture *mixture);
+    /* Returns the mixture's forecast. NaN if no mean with a weight is finite. */
+    icl_forecast (*mix)(const icl_method_mixture *mixture, const icl_forecast forecasts[ICL_METHODS]);
+} icl_mixture_functions;
+
+extern const icl_mixture_functions icl_mixing;
+
+/* Adds a forecast times its weight. */
+static inline void icl_forecast_add(icl_forecast *sum, const icl_forecast *forecast, double weight) {
+    sum->mean += weight * forecast->mean;
+    sum->low_80 += weight * forecast->low_80;
+    sum->high_80 += weight * forecast->high_80;
+    sum->low_50 += weight * forecast->low_50;
+    sum->high_50 += weight * forecast->high_50;
+}
 
 #endif

@@ -2,6 +2,7 @@
  * predictions. */
 #include "iclab/regression.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static const icl_method_functions *const methods[ICL_METHODS] = {
     [ICL_METHOD_LAST_VALUE] = &icl_last_value_method,
     [ICL_METHOD_LAST_SEASON] = &icl_last_season_method,
     [ICL_METHOD_OLS] = &icl_ols_method,
+    [ICL_METHOD_MIXTURE] = &icl_mixture_method,
 };
 
 const char *icl_method_name(icl_method method) {
@@ -49,6 +51,12 @@ typedef struct regression_run {
     size_t *order;           /* [labelled] */
     icl_lesson all, context; /* of all rows, and of the context */
 
+    /* Of the present repeat, in the order of its rows. */
+    icl_forecast *forecasts; /* [labelled][ICL_METHODS] */
+    double *targets;         /* [labelled] */
+    double *scores;          /* [repeats][labelled], of the mixture */
+    size_t repeats_done;
+
     size_t most_queries;
     double *queries;        /* [most_queries][p] */
     icl_forecast *answers;  /* [most_queries] */
@@ -56,6 +64,7 @@ typedef struct regression_run {
     size_t measured;        /* answers of earlier splits among the increases */
     size_t *permutation;    /* [labelled] */
     double *held;           /* [labelled][p], the queries of a split before features are permuted */
+    double *means;          /* [p + 1][permuted rows], of what predicts: with each feature permuted, and with none */
     size_t fits, fits_done; /* for the report of progress */
 } regression_run;
 
@@ -119,11 +128,16 @@ static void load_queries(regression_run *run, const icl_table_rows *rows) {
                             run->queries + i * run->outcome->features);
 }
 
+/* Returns the methods among these that are mixed. */
+static uint32_t members_of(uint32_t bits) {
+    return bits & ~(1u << ICL_METHOD_MEAN | 1u << ICL_METHOD_MIXTURE);
+}
+
 static bool runs(const icl_regression_outcome *outcome, size_t method) {
     return outcome->methods >> method & 1;
 }
 
-/* Answers rows by every method that runs: forecasts [count][ICL_METHODS]. */
+/* Answers rows by every method that runs but the mixture: forecasts [count][ICL_METHODS]. */
 static icl_status predict_rows(regression_run *run, const icl_table_rows *rows, icl_forecast *forecasts,
                                icl_error *error) {
     void *fitted = NULL;
@@ -134,7 +148,7 @@ static icl_status predict_rows(regression_run *run, const icl_table_rows *rows, 
     for (method = 0; method < ICL_METHODS; method++) {
         for (size_t i = 0; i < rows->count; i++)
             forecasts[i * ICL_METHODS + method] = no_forecast;
-        if (!runs(run->outcome, method))
+        if (!runs(run->outcome, method) || method == ICL_METHOD_MIXTURE)
             continue;
         ICL_TRY(fit_method(run, (icl_method)method, &fitted, error));
         ICL_TRY(answer(run, (icl_method)method, fitted, rows->count, error));
@@ -207,35 +221,50 @@ static double target_of(const regression_run *run, size_t place) {
     return table->values[(run->outcome->rows[place] + 1) * table->columns - 1];
 }
 
-static void add_forecast(icl_forecast *sum, const icl_forecast *forecast, double weight) {
-    sum->mean += weight * forecast->mean;
-    sum->low_80 += weight * forecast->low_80;
-    sum->high_80 += weight * forecast->high_80;
-    sum->low_50 += weight * forecast->low_50;
-    sum->high_50 += weight * forecast->high_50;
+/* Adds a row's forecasts of the present repeat to the outcome. */
+static void add_row(regression_run *run, size_t place, const icl_forecast *forecasts, double target) {
+    icl_regression_outcome *outcome = run->outcome;
+    const double weight = 1 / (double)outcome->repeats;
+
+    for (size_t method = 0; method < ICL_METHODS; method++) {
+        const icl_forecast *forecast = forecasts + method;
+        const double miss = forecast->mean - target;
+        icl_regression_score *score = &outcome->scores[method];
+        icl_forecast_add(outcome->heldout + place * ICL_METHODS + method, forecast, weight);
+        outcome->squares[place * ICL_METHODS + method] += weight * miss * miss;
+        score->coverage_80 += forecast->low_80 <= target && target <= forecast->high_80 ? 1 : 0;
+        score->coverage_50 += forecast->low_50 <= target && target <= forecast->high_50 ? 1 : 0;
+    }
+}
+
+/* Mixes the forecasts of a repeat, and adds all of them to the outcome. */
+static icl_status finish_repeat(regression_run *run, const size_t *places, icl_error *error) {
+    const icl_regression_outcome *outcome = run->outcome;
+    const icl_held_forecasts forecasts = {.series = outcome->series,
+                                          .members = members_of(outcome->methods),
+                                          .count = outcome->labelled,
+                                          .folds = outcome->folds,
+                                          .from = outcome->held_from,
+                                          .targets = run->targets,
+                                          .forecasts = run->forecasts,
+                                          .scores = run->scores + run->repeats_done * outcome->labelled};
+
+    if (runs(outcome, ICL_METHOD_MIXTURE))
+        ICL_CHECK(icl_mixing.hold_out(&forecasts, error));
+    for (size_t i = outcome->held_from; i < outcome->labelled; i++)
+        add_row(run, places[i], run->forecasts + i * ICL_METHODS, run->targets[i]);
+    run->repeats_done++;
+    return ICL_OK;
 }
 
 static icl_status hold_split_out(regression_run *run, const split_rows *split, void *user, icl_error *error) {
-    icl_regression_outcome *outcome = run->outcome;
-    const double weight = 1 / (double)outcome->repeats;
     const icl_table_rows rows = {&run->tables.table.table, split->held, split->end - split->first};
-    icl_forecast *forecasts = user;
 
-    ICL_CHECK(predict_rows(run, &rows, forecasts, error));
-    for (size_t i = 0; i < rows.count; i++) {
-        const size_t place = split->places[split->first + i];
-        const double target = target_of(run, place);
-        for (size_t method = 0; method < ICL_METHODS; method++) {
-            const icl_forecast *forecast = forecasts + i * ICL_METHODS + method;
-            const double miss = forecast->mean - target;
-            icl_regression_score *score = &outcome->scores[method];
-            add_forecast(outcome->heldout + place * ICL_METHODS + method, forecast, weight);
-            outcome->squares[place * ICL_METHODS + method] += weight * miss * miss;
-            score->coverage_80 += forecast->low_80 <= target && target <= forecast->high_80 ? 1 : 0;
-            score->coverage_50 += forecast->low_50 <= target && target <= forecast->high_50 ? 1 : 0;
-        }
-    }
-    return ICL_OK;
+    (void)user;
+    ICL_CHECK(predict_rows(run, &rows, run->forecasts + split->first * ICL_METHODS, error));
+    for (size_t i = split->first; i < split->end; i++)
+        run->targets[i] = target_of(run, split->places[i]);
+    return split->end == run->outcome->labelled ? finish_repeat(run, split->places, error) : ICL_OK;
 }
 
 /* Computes the mean of values and its standard error. The latter squares them, which may be squares of large targets:
@@ -286,25 +315,37 @@ done:
     return status;
 }
 
+/* Finds the mixture of the fits to all rows from the errors of all repeats. A series, whose first rows are not held
+ * out, has one. */
+static void weigh_methods(regression_run *run) {
+    icl_regression_outcome *outcome = run->outcome;
+    double mses[ICL_METHODS];
+
+    for (size_t method = 0; method < ICL_METHODS; method++)
+        mses[method] = outcome->scores[method].mse;
+    icl_mixing.find(members_of(outcome->methods), mses, run->scores + outcome->held_from,
+                    outcome->labelled - outcome->held_from, outcome->repeats, &outcome->mixture);
+}
+
 static icl_status hold_out(regression_run *run, icl_error *error) {
     icl_regression_outcome *outcome = run->outcome;
-    const size_t most = (outcome->labelled + outcome->folds - 1) / outcome->folds;
-    icl_forecast *forecasts = NULL;
-    icl_status status;
+    const size_t count = outcome->labelled;
 
-    ICL_TRY(icl_allocate(outcome->labelled * ICL_METHODS, sizeof(icl_forecast), "held-out predictions",
-                         &outcome->heldout, error));
-    ICL_TRY(icl_allocate(outcome->labelled * ICL_METHODS, sizeof(double), "held-out errors", &outcome->squares, error));
-    ICL_TRY(icl_allocate(most * ICL_METHODS, sizeof *forecasts, "predictions", &forecasts, error));
+    ICL_CHECK(
+        icl_allocate(count * ICL_METHODS, sizeof(icl_forecast), "held-out predictions", &outcome->heldout, error));
+    ICL_CHECK(icl_allocate(count * ICL_METHODS, sizeof(double), "held-out errors", &outcome->squares, error));
+    ICL_CHECK(icl_allocate(count * ICL_METHODS, sizeof *run->forecasts, "predictions", &run->forecasts, error));
+    ICL_CHECK(icl_allocate(count, sizeof *run->targets, "targets", &run->targets, error));
+    ICL_CHECK(icl_allocate(count * outcome->repeats, sizeof *run->scores, "residuals", &run->scores, error));
     for (size_t i = 0; i < outcome->held_from * ICL_METHODS; i++) {
         outcome->heldout[i] = no_forecast;
         outcome->squares[i] = (double)NAN;
     }
-    ICL_TRY(for_each_split(run, outcome->repeats, hold_split_out, forecasts, error));
-    ICL_TRY(score_all(outcome, error));
-done:
-    icl_free(&forecasts);
-    return status;
+    ICL_CHECK(for_each_split(run, outcome->repeats, hold_split_out, NULL, error));
+    ICL_CHECK(score_all(outcome, error));
+    if (runs(outcome, ICL_METHOD_MIXTURE))
+        weigh_methods(run);
+    return ICL_OK;
 }
 
 /* ---- Features that matter ---- */
@@ -320,15 +361,19 @@ static size_t count_permuted(const split_rows *split) {
     return held < MOST_PERMUTED ? held : MOST_PERMUTED;
 }
 
-/* Adds the squared errors of answers [count of the split], times `sign`, to the increases of a feature. */
-static void add_errors(regression_run *run, const split_rows *split, const icl_forecast *answers, size_t feature,
-                       double sign) {
+/* Adds the squared errors of means [count of the split], times `sign`, to the increases of a feature. */
+static void add_errors(regression_run *run, const split_rows *split, const double *means, size_t feature, double sign) {
     double *increases = run->increases + feature * run->outcome->labelled + run->measured;
 
     for (size_t i = 0; i < count_permuted(split); i++) {
-        const double miss = answers[i].mean - target_of(run, split->places[split->first + i]);
+        const double miss = means[i] - target_of(run, split->places[split->first + i]);
         increases[i] += sign * miss * miss;
     }
+}
+
+/* Returns the weight of a method in what predicts. */
+static double weight_of(const icl_regression_outcome *outcome, size_t method) {
+    return outcome->answer == ICL_METHOD_MIXTURE ? outcome->mixture.weights[method] : method == (size_t)outcome->answer;
 }
 
 /* Copies the queries of the split behind them, with one feature permuted among its rows. */
@@ -346,34 +391,57 @@ static icl_status permute_feature(regression_run *run, const split_rows *split, 
     return ICL_OK;
 }
 
-/* Answers the split as it is, then with features permuted, as many at once as the queries have room for: a model
- * answers many queries in little more time than one. */
-static icl_status permute_split(regression_run *run, const split_rows *split, void *user, icl_error *error) {
-    const icl_method best = run->outcome->best;
+/* Adds a method's part of the answers to the means of slots [some] from `slot` on, each of `count` queries. */
+static icl_status add_answers(regression_run *run, icl_method method, const void *fitted, size_t slot, size_t some,
+                              size_t count, icl_error *error) {
+    const double weight = weight_of(run->outcome, method);
+
+    ICL_CHECK(answer(run, method, fitted, some * count, error));
+    for (size_t i = 0; i < some * count; i++)
+        run->means[slot * count + i] += weight * run->answers[i].mean;
+    return ICL_OK;
+}
+
+/* Answers the split with features permuted, as many at once as the queries have room for, since a model answers many
+ * queries in little more time than one; then as it is. */
+static icl_status permute_for(regression_run *run, const split_rows *split, icl_method method, icl_error *error) {
     const size_t p = run->outcome->features, count = count_permuted(split), at_once = run->most_queries / count;
-    const icl_table_rows rows = {&run->tables.table.table, split->held, count};
     void *fitted = NULL;
     icl_status status;
 
-    (void)user;
-    load_queries(run, &rows);
-    memcpy(run->held, run->queries, count * p * sizeof *run->held);
-    ICL_TRY(fit_method(run, best, &fitted, error));
-    ICL_TRY(answer(run, best, fitted, count, error));
-    for (size_t k = 0; k < p; k++)
-        add_errors(run, split, run->answers, k, -1);
+    ICL_TRY(fit_method(run, method, &fitted, error));
     for (size_t first = 0; first < p; first += at_once) {
         const size_t some = p - first < at_once ? p - first : at_once;
         for (size_t k = 0; k < some; k++)
             ICL_TRY(permute_feature(run, split, first + k, run->queries + k * count * p, error));
-        ICL_TRY(answer(run, best, fitted, some * count, error));
-        for (size_t k = 0; k < some; k++)
-            add_errors(run, split, run->answers + k * count, first + k, 1);
+        ICL_TRY(add_answers(run, method, fitted, first, some, count, error));
+    }
+    memcpy(run->queries, run->held, count * p * sizeof *run->queries);
+    ICL_TRY(add_answers(run, method, fitted, p, 1, count, error));
+done:
+    methods[method]->destroy(&fitted);
+    return status;
+}
+
+/* Permutes features for every method that has a weight in what predicts. */
+static icl_status permute_split(regression_run *run, const split_rows *split, void *user, icl_error *error) {
+    const size_t p = run->outcome->features, count = count_permuted(split);
+    const icl_table_rows rows = {&run->tables.table.table, split->held, count};
+
+    (void)user;
+    assert(count > 0);
+    load_queries(run, &rows);
+    memcpy(run->held, run->queries, count * p * sizeof *run->held);
+    memset(run->means, 0, (p + 1) * count * sizeof *run->means);
+    for (size_t method = 0; method < ICL_METHODS; method++)
+        if (weight_of(run->outcome, method) > 0)
+            ICL_CHECK(permute_for(run, split, (icl_method)method, error));
+    for (size_t k = 0; k < p; k++) {
+        add_errors(run, split, run->means + p * count, k, -1);
+        add_errors(run, split, run->means + k * count, k, 1);
     }
     run->measured += count;
-done:
-    methods[best]->destroy(&fitted);
-    return status;
+    return ICL_OK;
 }
 
 static icl_status measure_importance(regression_run *run, icl_error *error) {
@@ -385,6 +453,8 @@ static icl_status measure_importance(regression_run *run, icl_error *error) {
     ICL_CHECK(icl_allocate(outcome->features, count * sizeof(double), "permuted errors", &run->increases, error));
     ICL_CHECK(icl_allocate(count, sizeof *run->permutation, "permutation", &run->permutation, error));
     ICL_CHECK(icl_allocate(count, outcome->features * sizeof *run->held, "permutation", &run->held, error));
+    ICL_CHECK(icl_allocate(count < MOST_PERMUTED ? count : MOST_PERMUTED, (outcome->features + 1) * sizeof *run->means,
+                           "permutation", &run->means, error));
     ICL_CHECK(for_each_split(run, 1, permute_split, NULL, error));
     for (size_t k = 0; k < outcome->features; k++) {
         icl_importance *importance = &outcome->importances[k];
@@ -419,6 +489,10 @@ static icl_status predict_unlabelled(regression_run *run, icl_error *error) {
     outcome->predicted = queries.count;
     if (queries.count > 0)
         ICL_TRY(predict_rows(run, &queries, outcome->forecasts, error));
+    for (size_t i = 0; runs(outcome, ICL_METHOD_MIXTURE) && i < queries.count; i++) {
+        icl_forecast *forecasts = outcome->forecasts + i * ICL_METHODS;
+        forecasts[ICL_METHOD_MIXTURE] = icl_mixing.mix(&outcome->mixture, forecasts);
+    }
 done:
     icl_free(&indices);
     return status;
@@ -442,6 +516,23 @@ static icl_status check_request(const icl_regression_params *params, icl_error *
     return ICL_OK;
 }
 
+/* Drops the mixture where there is nothing to mix, or nothing says how. */
+static icl_status choose_mixture(const icl_regression_params *params, icl_regression_outcome *outcome,
+                                 icl_error *error) {
+    const uint32_t mixture = 1u << ICL_METHOD_MIXTURE;
+    const bool is_known = !params->without_held_out || params->mixture;
+
+    if (!is_known && params->methods & mixture)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: the mixture without held-out rows: expected its weights, which these rows give",
+                        params->table->name);
+    if (!is_known || members_of(outcome->methods) == 0)
+        outcome->methods &= ~mixture;
+    if (params->without_held_out && params->mixture)
+        outcome->mixture = *params->mixture;
+    return ICL_OK;
+}
+
 /* Loads the model, and decides which methods run. */
 static icl_status choose_methods(regression_run *run, icl_error *error) {
     const icl_regression_params *params = run->params;
@@ -449,7 +540,9 @@ static icl_status choose_methods(regression_run *run, icl_error *error) {
     icl_regression_outcome *outcome = run->outcome;
     const bool is_series = outcome->series.lags > 0;
 
-    outcome->methods = params->methods ? params->methods & every : every & ~(is_series ? 0 : 1u << ICL_METHOD_OLS);
+    outcome->methods = params->methods & every;
+    if (outcome->methods == 0 || outcome->methods == 1u << ICL_METHOD_MIXTURE)
+        outcome->methods = every & ~(is_series ? 0 : 1u << ICL_METHOD_OLS);
     if (!is_series)
         outcome->methods &= ~(1u << ICL_METHOD_LAST_VALUE);
     if (outcome->series.season == 0)
@@ -466,6 +559,7 @@ static icl_status choose_methods(regression_run *run, icl_error *error) {
     }
     if (outcome->features > outcome->most_features)
         outcome->methods &= ~model;
+    ICL_CHECK(choose_mixture(params, outcome, error));
     if (outcome->methods == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s: %zu features for the model alone: expected at most %zu (0: there is no model)",
@@ -478,12 +572,23 @@ static icl_status choose_methods(regression_run *run, icl_error *error) {
     return ICL_OK;
 }
 
-static size_t count_methods(const icl_regression_outcome *outcome) {
+static size_t count_methods(uint32_t bits) {
     size_t count = 0;
 
-    for (size_t method = 0; method < ICL_METHODS; method++)
-        count += runs(outcome, method);
+    for (; bits > 0; bits >>= 1)
+        count += bits & 1;
     return count;
+}
+
+/* Returns how many fits there are at most: of all methods to all rows and outside folds, and outside folds once more
+ * for the features that matter. */
+static size_t count_fits(const icl_regression_params *params, const icl_regression_outcome *outcome) {
+    const bool is_mixed = runs(outcome, ICL_METHOD_MIXTURE);
+    const size_t fitted = count_methods(outcome->methods) - is_mixed;
+    const size_t permuted = is_mixed ? count_methods(members_of(outcome->methods)) : 1;
+
+    return fitted * (1 + outcome->folds * outcome->repeats) +
+           (params->without_importance ? 0 : permuted * outcome->folds);
 }
 
 static icl_status allocate_run(regression_run *run, icl_error *error) {
@@ -514,8 +619,7 @@ static icl_status prepare(regression_run *run, icl_error *error) {
     outcome->context = params->context > 0 ? params->context : ICL_REGRESSION_CONTEXT;
     ICL_CHECK(find_rows(params, outcome, error));
     ICL_CHECK(choose_methods(run, error));
-    run->fits = count_methods(outcome) * (1 + outcome->folds * outcome->repeats) +
-                (params->without_importance ? 0 : outcome->folds);
+    run->fits = count_fits(params, outcome);
     ICL_CHECK(icl_filled_tables_create(params->table, params->fresh, params->impute, run->outcome->features,
                                        run->outcome->labelled, &run->tables, error));
     run->outcome->fills = run->tables.fills;
@@ -534,6 +638,10 @@ static void release_run(regression_run *run) {
     icl_free(&run->increases);
     icl_free(&run->permutation);
     icl_free(&run->held);
+    icl_free(&run->means);
+    icl_free(&run->forecasts);
+    icl_free(&run->targets);
+    icl_free(&run->scores);
 }
 
 icl_status icl_regress(const icl_regression_params *params, icl_regression_outcome **outcome, icl_error *error) {
@@ -544,11 +652,11 @@ icl_status icl_regress(const icl_regression_params *params, icl_regression_outco
     ICL_TRY(icl_allocate(1, sizeof *created, "predictions", &created, error));
     run.outcome = created;
     ICL_TRY(prepare(&run, error));
-    if (!params->without_held_out) {
+    if (!params->without_held_out)
         ICL_TRY(hold_out(&run, error));
-        if (!params->without_importance)
-            ICL_TRY(measure_importance(&run, error));
-    }
+    created->answer = runs(created, ICL_METHOD_MIXTURE) ? ICL_METHOD_MIXTURE : created->best;
+    if (!params->without_held_out && !params->without_importance)
+        ICL_TRY(measure_importance(&run, error));
     ICL_TRY(predict_unlabelled(&run, error));
     created->standardization = run.standardization;
     run.standardization = (icl_standardization){0};

@@ -30,7 +30,7 @@ static double target_of(const icl_regression_outcome *outcome, const icl_table *
 
 /* ---- Notes ---- */
 
-/* Notes predictions of the best method for rows without a target that are farther outside the labels than these span,
+/* Notes predictions for rows without a target that are farther outside the labels than these span,
  * and those that are not finite. */
 static icl_status note_predictions(const icl_regression_outcome *outcome, const icl_table *table, icl_text *notes,
                                    icl_error *error) {
@@ -42,7 +42,7 @@ static icl_status note_predictions(const icl_regression_outcome *outcome, const 
         most = fmax(most, target_of(outcome, table, i));
     }
     for (size_t i = 0; i < outcome->predicted; i++) {
-        const double prediction = outcome->forecasts[i * ICL_METHODS + (size_t)outcome->best].mean;
+        const double prediction = outcome->forecasts[i * ICL_METHODS + (size_t)outcome->answer].mean;
         far += prediction < least - (most - least) || prediction > most + (most - least);
         not_finite += !isfinite(prediction);
     }
@@ -92,7 +92,8 @@ static icl_status add_score(const icl_regression_outcome *outcome, size_t method
                             icl_error *error) {
     const icl_regression_score *score = &outcome->scores[method];
     const bool is_best = method == (size_t)outcome->best;
-    char texts[7][CELL];
+    const double weight = outcome->mixture.weights[method];
+    char texts[8][CELL];
     const char *const cells[] = {icl_method_name((icl_method)method),
                                  number_text(score->mse, texts[0]),
                                  number_text(score->se, texts[1]),
@@ -100,15 +101,17 @@ static icl_status add_score(const icl_regression_outcome *outcome, size_t method
                                  number_text(score->coverage_50, texts[3]),
                                  number_text(score->coverage_80, texts[4]),
                                  is_best ? "" : number_text(score->minus_best, texts[5]),
-                                 is_best ? "" : number_text(score->minus_best_se, texts[6])};
+                                 is_best ? "" : number_text(score->minus_best_se, texts[6]),
+                                 weight > 0 ? number_text(weight, texts[7]) : ""};
 
-    return icl_report_table_row(report, is_best ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
+    return icl_report_table_row(report, method == (size_t)outcome->answer ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells,
+                                error);
 }
 
 static icl_status add_scores(const icl_regression_report *params, icl_report *report, icl_error *error) {
     static const icl_report_column columns[] = {{"predictor", false},       {"mse", true},     {"\u00b1", true},
                                                 {"over the mean's", true},  {"in 50 %", true}, {"in 80 %", true},
-                                                {"minus the best's", true}, {"\u00b1", true}};
+                                                {"minus the best's", true}, {"\u00b1", true},  {"weight", true}};
 
     ICL_CHECK(icl_report_section(report, "Errors on rows held out", error));
     ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
@@ -119,7 +122,7 @@ static icl_status add_scores(const icl_regression_report *params, icl_report *re
     return icl_report_paragraph(report,
                                 "\u00b1 is one standard error; that of a difference is of the paired errors, row by "
                                 "row. \"in 50 %\" and \"in 80 %\" are the shares of targets in the intervals of these "
-                                "names.",
+                                "names; the weight is that in the mixture of all rows.",
                                 error);
 }
 
@@ -140,7 +143,7 @@ static const char *name_of_target(const icl_regression_report *params) {
     return params->table->names[params->table->columns - 1];
 }
 
-/* Draws the best method's predictions with their intervals over the targets; on the dashed line they are equal. */
+/* Draws the predictions with their intervals over the targets; on the dashed line they are equal. */
 static icl_status draw_predicted(const icl_regression_report *params, icl_error *error) {
     enum { ARRAYS = 3, SERIES = 2 };
     const icl_drawing drawing = {
@@ -154,7 +157,7 @@ static icl_status draw_predicted(const icl_regression_report *params, icl_error 
     ICL_TRY(icl_allocate(ARRAYS * count, sizeof *values, "points of a figure", &values, error));
     for (size_t i = 0; i < count; i++) {
         const size_t place = outcome->held_from + i;
-        const icl_forecast *forecast = outcome->heldout + place * ICL_METHODS + outcome->best;
+        const icl_forecast *forecast = outcome->heldout + place * ICL_METHODS + outcome->answer;
         values[i] = target_of(outcome, params->table, place);
         values[count + i] = forecast->mean;
         values[2 * count + i] = (forecast->high_80 - forecast->low_80) / 2;
@@ -164,7 +167,7 @@ static icl_status draw_predicted(const icl_regression_report *params, icl_error 
     ICL_TRY(icl_text_print(&labels[0], error, "%s, as it is", name_of_target(params)));
     ICL_TRY(icl_text_print(&labels[1], error, "%s, predicted from other rows", name_of_target(params)));
     const icl_series series[SERIES] = {
-        {icl_method_name(outcome->best), ICL_SERIES_CLOUD, count, values, values + count, values + 2 * count},
+        {icl_method_name(outcome->answer), ICL_SERIES_CLOUD, count, values, values + count, values + 2 * count},
         {"equal", ICL_SERIES_REFERENCE, 2, ends, ends, NULL},
     };
     ICL_TRY(icl_figure_write(&drawing,
@@ -209,7 +212,7 @@ static icl_status add_importances(const icl_regression_report *params, icl_repor
     }
     ICL_CHECK(icl_report_table_end(report, error));
     return icl_report_paragraph(report,
-                                "Importance is what the best predictor's error on held-out rows gains, over that of "
+                                "Importance is what the error of the predictions on held-out rows gains, over that of "
                                 "the mean, when the feature's values are permuted among them.",
                                 error);
 }
@@ -226,15 +229,15 @@ static icl_status add_predictions(const icl_regression_report *params, icl_repor
     ICL_CHECK(icl_report_section(report, "Rows predicted", error));
     ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
     for (size_t row = 0; row < shown; row++) {
-        const icl_forecast *best = outcome->forecasts + row * ICL_METHODS + outcome->best;
+        const icl_forecast *answer = outcome->forecasts + row * ICL_METHODS + outcome->answer;
         char texts[6][CELL];
         snprintf(texts[0], CELL, "%zu", outcome->lines[row]);
         const char *const cells[] = {texts[0],
-                                     number_text(best->mean, texts[1]),
-                                     number_text(best->low_80, texts[2]),
-                                     number_text(best->low_50, texts[3]),
-                                     number_text(best->high_50, texts[4]),
-                                     number_text(best->high_80, texts[5])};
+                                     number_text(answer->mean, texts[1]),
+                                     number_text(answer->low_80, texts[2]),
+                                     number_text(answer->low_50, texts[3]),
+                                     number_text(answer->high_50, texts[4]),
+                                     number_text(answer->high_80, texts[5])};
         ICL_CHECK(icl_report_table_row(report, ICL_TONE_PLAIN, cells, error));
     }
     ICL_CHECK(icl_report_table_end(report, error));
@@ -295,13 +298,13 @@ icl_status icl_regression_report_write(const icl_regression_report *params, icl_
                         "icl_regression_report_write: %s: expected an outcome with held-out rows", params->table->name);
     ICL_TRY(icl_report_create(&report, error));
     ICL_TRY(add_sections(params, report, error));
-    ICL_TRY(icl_text_print(&lead, error,
-                           "On %zu rows, each predicted from rows outside its fold, the best predictor is %s: its mean "
-                           "squared error is %s times that of the mean, and its intervals of 80 %% hold %s of the "
-                           "targets.",
-                           outcome->labelled - outcome->held_from, icl_method_name(outcome->best),
-                           number_text(outcome->scores[outcome->best].relative_mse, texts[0]),
-                           number_text(outcome->scores[outcome->best].coverage_80, texts[1])));
+    ICL_TRY(
+        icl_text_print(&lead, error,
+                       "On %zu rows, each predicted from rows outside its fold, the mean squared error of "
+                       "predictions by %s is %s times that of the mean, and intervals of 80 %% hold %s of the targets.",
+                       outcome->labelled - outcome->held_from, icl_method_name(outcome->answer),
+                       number_text(outcome->scores[outcome->answer].relative_mse, texts[0]),
+                       number_text(outcome->scores[outcome->answer].coverage_80, texts[1])));
     ICL_TRY(icl_text_print(&title, error, "%s of %s, predicted", name_of_target(params),
                            icl_path_name(params->table->name)));
     ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, params->folder, error));

@@ -46,7 +46,7 @@ int main(void) {
     tap_run tap = {0};
     double odd[] = {5, 1, 3}, even[] = {4, 1, (double)NAN, 2}, tail[] = {100, 1, 2, 3, (double)NAN, 4, 5, 6, 7, 8};
     double powers[] = {2, 16, 1, 8, 4};
-    const double steps[] = {1, 2, 3, 6};
+    const double steps[] = {1, 2, 3, 6}, ranks[] = {1, 2, 3, 4};
 
     tap_ok(&tap, icl_median(odd, 3) == 3, "the median of three is the middle one");
     tap_ok(&tap, icl_median(even, 4) == 3 && icl_lower_median(even, 4) == 2, "of four, with NaN as the largest");
@@ -64,6 +64,12 @@ int main(void) {
            fabs(icl_tail_index(powers, 5, 2) - 2 / (3 * log(2))) < 1e-15 &&
                fabs(icl_tail_index(powers, 5, 4) - 4 / (10 * log(2))) < 1e-15,
            "the tail index of powers of two");
+    /* Of four ceil(.5 5) = 3 and ceil(.8 5) = 4; of one, and of a larger share, the largest. */
+    tap_ok(&tap,
+           icl_conformal_quantile(ranks, 4, 1, .5) == 3 && icl_conformal_quantile(ranks, 4, 1, .8) == 4 &&
+               icl_conformal_quantile(ranks, 4, 1, .81) == 4 && icl_conformal_quantile(ranks, 1, 1, .5) == 1 &&
+               icl_conformal_quantile(ranks, 2, 2, .3) == 2 && icl_conformal_quantile(ranks, 2, 2, .5) == 4,
+           "quantiles that hold a share of what comes next");
     test_locations(&tap);
     test_middle_mean(&tap);
     return tap_done(&tap);

@@ -41,7 +41,7 @@ answers() {
     shift 2
     predict "$work/odd.csv" --target y --json "$@"
     expect 0 "$name"
-    [[ $(objects predictor | grep -c .) -eq ${predictors:-5} ]] && ! grep -qE 'null|nan|inf' < <(objects predictor)
+    [[ $(objects predictor | grep -c .) -eq ${predictors:-6} ]] && ! grep -qE 'null|nan|inf' < <(objects predictor)
     ok $? "  with numbers of all predictors"
 }
 
@@ -50,12 +50,14 @@ predict "$data/swiss.csv" --target Fertility
 expect 0 "swiss"
 grep -q 'swiss.csv: 47 rows with the target Fertility, 5 features$' "$work/out"
 ok $? "the first line says what was read"
-for predictor in mean ridge neighbours gaussian_process model; do
+for predictor in mean ridge neighbours gaussian_process model mixture; do
     grep -qE "^$predictor +47 +[0-9]" "$work/out"
     ok $? "the table has the row $predictor"
 done
 grep -qE '^best: [a-z_]+' "$work/out" && [[ $(sed -n '/^feature /,/^$/p' "$work/out" | grep -c .) -eq 6 ]]
 ok $? "and the best, and a row for each feature"
+grep -qE '^mixture: 0\.[0-9]+ ridge, 0\.[0-9]+ neighbours, 0\.[0-9]+ gaussian_process, 0\.[0-9]+ model$' "$work/out"
+ok $? "and the weights of the mixture"
 predict "$data/swiss.csv" --target Fertility --folds 47 --repeats 1 --json
 # The mean's error, computed apart from this program in rational arithmetic; the interval's share lies about 80 %: four
 # standard errors of 47 rows are .23.
@@ -86,8 +88,23 @@ ok $? "one object for each, with its line"
 ok $? "the folder has them, the held-out rows, the report and the picture's data"
 awk -F, 'NR > 1 && !($3 < $4 && $4 < $2 && $2 < $5 && $5 < $6) { exit 1 }' "$work/gaps/predictions.csv"
 ok $? "the intervals lie in each other about the prediction"
-grep -q 'the best predictor is' "$work/gaps/report.html" && grep -q 'Features that matter' "$work/gaps/report.html"
-ok $? "the report names the best predictor and the features"
+grep -q 'error of predictions by mixture is' "$work/gaps/report.html" &&
+    grep -q 'Features that matter' "$work/gaps/report.html"
+ok $? "the report names what predicts and the features"
+grep -q '>mixture<' < <(grep -A1 '<tr class="strong">' "$work/gaps/report.html") &&
+    [[ $(grep -c 'data-label="weight">0\.' "$work/gaps/report.html") -eq 4 ]] &&
+    grep -q "data-label=\"weight\">$(printf '%.4g' "$(sed -n 's/^{"predictor":"model".*"weight":\([^,}]*\).*/\1/p' \
+        "$work/gaps.json")")<" "$work/gaps/report.html"
+ok $? "its row stands out, and the others have their weights"
+# Weights by the errors, and a prediction by the weights, up to the digits of the numbers.
+for predictor in ridge neighbours gaussian_process model; do
+    echo "$(number $predictor mse) $(number $predictor weight) $(
+        sed -n "s/^{\"file\":.*\"$predictor\":\([^,}]*\).*/\1/p" "$work/gaps.json" | head -n 1)"
+done | awk -v found="$(sed -n 's/^{"file":.*"prediction":\([^,}]*\).*/\1/p' "$work/gaps.json" | head -n 1)" '
+    { mse[NR] = $1; weight[NR] = $2; sum += 1 / $1 ^ 2; mean += $2 * $3 }
+    END { for (i in mse) { off = weight[i] * mse[i] ^ 2 * sum - 1; if (off ^ 2 > 1e-10) exit 1 }
+        exit !((mean / found - 1) ^ 2 < 1e-10) }'
+ok $? "weights are one over the square of errors, and predictions are mixed by them"
 if command -v gnuplot >/dev/null; then
     [[ -s $work/gaps/predicted.svg && -s $work/gaps/predicted.png ]] && grep -q yerrorbars "$work/gaps/predicted.gp"
     ok $? "gnuplot drew predictions with bars over targets"
@@ -159,7 +176,7 @@ ok $? "a row far away is said to be one"
 predict "$work/series.csv" --target y --lags 2 --season 6 --json
 expect 0 "a series"
 # Of 60 rows the first 6 lack it; of the other 54 the first of 11 parts, 4 rows, is only learned from.
-[[ $(objects predictor | grep -c .) -eq 8 && $(objects column | grep -c .) -eq 4 ]] &&
+[[ $(objects predictor | grep -c .) -eq 9 && $(objects column | grep -c .) -eq 4 ]] &&
     grep -q '"lags":2,"ahead":1,"season":6,"held_out":50' < <(objects data)
 ok $? "its values before and that of a season are the features, and three more methods forecast it"
 awk -v season="$(number last_season mse)" -v last="$(number last_value mse)" 'BEGIN {
@@ -174,7 +191,7 @@ expect 0 "a series with a feature"
 grep -q '^held out: 53 rows in the order of time, in 10 folds' "$work/out" && grep -q '^x\[t-1\] ' "$work/out" &&
     grep -q '^ols ' "$work/out"
 ok $? "the feature is that of the row before"
-awk -F, 'NR == 1 { exit !/^line,target,prediction.*,last_value,ols$/ }' "$work/lagged/heldout.csv" &&
+awk -F, 'NR == 1 { exit !/^line,target,prediction.*,last_value,ols,mixture$/ }' "$work/lagged/heldout.csv" &&
     [[ $(grep -c . "$work/lagged/heldout.csv") -eq 54 && $(grep -c . "$work/lagged/predictions.csv") -eq 2 ]]
 ok $? "heldout.csv has the rows forecast, predictions.csv the one that follows"
 # Other values from line 52 on change no forecast before it.
@@ -228,7 +245,7 @@ run train tables-quick --set task.d=5 --set task.n=12 --set model.layers=1 --set
 expect 0 "a model of tables, barely trained"
 run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --repeats 1 --json
 expect 0 "predicts beside the others"
-[[ $(objects predictor | grep -c .) -eq 5 ]] && ! grep -qE 'null|nan|inf' < <(objects predictor) &&
+[[ $(objects predictor | grep -c .) -eq 6 ]] && ! grep -qE 'null|nan|inf' < <(objects predictor) &&
     grep -q '^{"predictor":"model","rows":47,' "$work/out"
 ok $? "  with a row of its own"
 run predict "$work/tables" --quiet --data "$data/swiss.csv" --target Fertility --out "$work/modelled"

@@ -88,7 +88,8 @@ SERIES = {
     "ftse": (stock_index("FTSE"), 8, 0),
 }
 
-METHODS = ("mean", "last_season", "ols", "ridge", "neighbours", "gaussian_process", "model")
+FOLDS = 10  # of series as long as these, unless others are asked for
+METHODS = ("mean", "last_season", "ols", "ridge", "neighbours", "gaussian_process", "model", "mixture")
 
 
 def read(name, folder):
@@ -96,6 +97,31 @@ def read(name, folder):
     if not numpy.isfinite(values).all():
         sys.exit(f"{name}: {numpy.sum(~numpy.isfinite(values))} values are missing")
     return values[-MOST_ROWS:]
+
+
+def after_first(found, values, total, folds):
+    """Squared errors from the second origin on: of the method that was best up to each origin, of the mixture, and of
+    the last value; and how many targets lie in the mixture's intervals of 80 %, and of how many."""
+    held, truth = found.held_out, values[found.held_out["row"]]
+    ends = [total * (k + 1) // (folds + 1) - (total - len(truth)) for k in range(folds + 1)]
+    squares = {name: (held[name] - truth) ** 2 for name in ("last_value", *METHODS[:-1]) if name in held}
+    choice = 0.0
+    for first, end in zip(ends[1:], ends[2:]):
+        best = min(squares, key=lambda name, to=first: float(squares[name][:to].sum()))
+        choice += float(squares[best][first:end].sum())
+    rest = slice(ends[1], None)
+    inside = (held["low_80"] <= truth) & (truth <= held["high_80"])
+    return (choice, float(((held["prediction"] - truth)[rest] ** 2).sum()), float(squares["last_value"][rest].sum()),
+            int(inside[rest].sum()), len(truth[rest]))
+
+
+def print_after_first(found):
+    """`found` has what after_first returns of each series."""
+    ratios = [[of[k] / of[2] for of in found] for k in range(2)]
+    choice, mixture = (math.exp(sum(map(math.log, ratio)) / len(ratio)) for ratio in ratios)
+    inside = sum(of[3] for of in found) / sum(of[4] for of in found)
+    print(f"from the second origin on, geometric mean: {choice:.3f} of the method that was best before, {mixture:.3f} "
+          f"of the mixture, with {inside:.3f} of the targets in its intervals of 80 %")
 
 
 def main():
@@ -114,7 +140,7 @@ def main():
 
     print("squared error over that of the last value; *: within two standard errors of the best\n"
           + f"{'series':16} {'n':>4} {'lags':>4} " + " ".join(f"{name[:11]:>12}" for name in ("last_value", *METHODS)))
-    errors, wins = {}, {}
+    errors, wins, later = {}, {}, []
     for name in options.series.split(","):
         _, lags, season = SERIES[name]
         values = read(name, options.folder)
@@ -122,6 +148,8 @@ def main():
                               importances=False, model=options.model)
         scores = {row["predictor"]: row for row in found.scores.rows()}
         unit = scores["last_value"]["mse"]
+        later.append(after_first(found, values, len(values) - max(lags + options.ahead - 1, season),
+                                 options.folds or FOLDS))
         cells = []
         for method in ("last_value", *METHODS):
             score = scores.get(method)
@@ -139,6 +167,7 @@ def main():
         f"{means[method]:11.3f} " if len(errors.get(method, ())) == count else f"{'-':>12}"
         for method in ("last_value", *METHODS)))
     print(f"{'stars':26} " + " ".join(f"{wins.get(method, 0):11} " for method in ("last_value", *METHODS)))
+    print_after_first(later)
 
 
 if __name__ == "__main__":

@@ -228,8 +228,16 @@ def check_table_regressor():
     features = random.standard_normal((40, 3))
     targets = features @ [2, -1, 0] + 0.1 * random.standard_normal(40)
     found = iclab.regress(features, targets, features[:5])
-    ok(found.best == "ridge" and found.scores.row("ridge")["relative_mse"] < 0.1, "a line is found")
-    ok((found["prediction"] == found["ridge"]).all(), "the best method predicts")
+    ok(found.scores.row("ridge")["relative_mse"] < 0.1 and found.scores.row("ridge")["minus_best"] >= 0
+       and found.scores.row(found.best)["minus_best"] == 0, f"a line is found: {found.best}")
+    weights = {row["predictor"]: row["weight"] for row in found.scores.rows() if row["weight"] > 0}
+    mixed_names = ("ridge", "neighbours", "gaussian_process", "model")
+    powers = {name: found.scores.row(name)["mse"] ** -2 for name in mixed_names}
+    ok(found.answer == "mixture" and weights.keys() == powers.keys()
+       and all(abs(weights[name] - power / sum(powers.values())) < 1e-12 for name, power in powers.items()),
+       f"weights by hand: {weights}")
+    mixed = sum(weight * found[name] for name, weight in weights.items())
+    ok(numpy.allclose(found["prediction"], mixed, rtol=1e-12, atol=1e-12), "the mixture predicts")
     ok((found["mean"] == found["mean"][0]).all() and abs(found["mean"][0] - targets.mean()) < 1e-12, "the mean by hand")
     inside = (found.held_out["low_80"] <= targets) & (targets <= found.held_out["high_80"])
     ok(found.held_out.row_count == 40 and 20 < inside.sum() < 40, "held-out intervals hold most targets")
@@ -238,9 +246,15 @@ def check_table_regressor():
     empty = gaps.scores.row_count == gaps.held_out.row_count == gaps.importances.row_count == 0
     ok(gaps.row_count == 5 and empty, "targets of NaN are asked for")
     regressor = iclab.TableRegressor().fit(features, targets)
-    ok(regressor.method_ == "ridge" and (regressor.predict(features[:5]) == found["ridge"]).all(), "as an estimator")
+    ok((regressor.predict(features[:5]) == found["mixture"]).all(), "as an estimator")
     copy = pickle.loads(pickle.dumps(regressor))
     ok((copy.predict_intervals(features[:5])["low_50"] == found["low_50"]).all(), "a pickled one gives intervals, too")
+    best = iclab.TableRegressor("best").fit(features, targets)
+    ok(best.method_ == min(powers, key=lambda name: -powers[name])
+       and (best.predict(features[:5]) == found[best.method_]).all(), "the best of the methods")
+    single = iclab.regress(features, targets, features[:5], methods=["ridge", "neighbours"], importances=False)
+    ok(single.answer == "ridge" and "mixture" not in single and (single["prediction"] == single["ridge"]).all(),
+       "methods that are named are not mixed")
     process = iclab.TableRegressor("gaussian_process").fit(features, targets)
     ok((process.predict(features[:5]) == found["gaussian_process"]).all(), "a method by name")
     constant = iclab.TableRegressor().fit(features, numpy.full(40, 7.0)).predict(features[:2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy
 
@@ -25,13 +25,25 @@ def method_names() -> list[str]:
     return [library.words(library.function("icl_method_name")(i)) for i in range(count)]
 
 
+class Mixture(NamedTuple):
+    """What rows held out say of the methods: icl_method_mixture."""
+
+    weights: tuple[float, ...]
+    margin_50: float
+    margin_80: float
+    least_width: float
+
+
 class Regression(Table):
     """A row for each one asked for: `prediction` and the intervals low_80 to high_80, low_50 to high_50 of the method
-    `best`, then the prediction of each method. `scores` has errors on held-out rows and the share of targets in the
-    intervals, `held_out` the held-out predictions, `importances` what permuting a feature adds to the best method's
-    relative_mse; all three are empty where none were asked for."""
+    `answer`, then the prediction of each method. `scores` has errors on held-out rows, the share of targets in the
+    intervals, and the weights in the mixture; `held_out` the held-out predictions, `importances` what permuting a
+    feature adds to the answer's relative_mse; all three are empty where none were asked for. `best` is the method of
+    the least held-out error. `mixture` is what `regress_rows` takes to mix again without rows held out."""
 
     best: str
+    answer: str
+    mixture: Mixture | None
     scores: Table
     held_out: Table
     importances: Table
@@ -67,7 +79,8 @@ def regress(
     season: int = 0,
 ) -> Regression:
     """Predicts rows `fresh`, or those whose target is NaN, from all others, with intervals, by each of `methods` (the
-    usual ones unless named). `best` is the one of the least held-out error; without held-out rows the last of them.
+    usual ones unless named). What predicts is their "mixture", weighted by held-out errors; where methods are named
+    without it, the best one of the least held-out error, and without held-out rows the last of them.
     Methods but mean, ols and ridge learn from at most `context` rows (0: 500). "model" is a model of tables on `device`
     (default "cpu"): that of the run folder `model`, of task.family = tables, or without one the model that ships.
 
@@ -99,18 +112,22 @@ def regress_rows(
     device: str | Device | None = None,
     methods: str | Sequence[str] | None = None,
     held_out: bool = True,
+    mixture: Mixture | None = None,
     importances: bool = True,
     folds: int = 0,
     repeats: int = 0,
     context: int = 0,
     seed: int = 1,
 ) -> Regression:
-    """The work of regress, for rows that stay from call to call."""
+    """The work of regress, for rows that stay from call to call; `mixture` of an earlier call for one without rows held
+    out."""
     most_rows, stop = library.constants["ICL_TABLE_MAX_ROWS"], ctypes.c_int(0)
     asked_for = _methods(methods)
-    if model is None and (asked_for == 0 or asked_for >> library.constants["ICL_METHOD_MODEL"] & 1):
+    usual = asked_for in (0, 1 << library.constants["ICL_METHOD_MIXTURE"])
+    if model is None and (usual or asked_for >> library.constants["ICL_METHOD_MODEL"] & 1):
         model = library.take_text("icl_table_model_locate")
     opened = None if model is None else open_device("cpu" if device is None else device)
+    given = _as_struct(mixture)
     params = library.struct(
         "icl_regression_params",
         table=ctypes.addressof(labelled.table),
@@ -118,6 +135,7 @@ def regress_rows(
         model=None if model is None else library.encoded(model),
         backend=None if opened is None else opened.pointer,
         methods=asked_for,
+        mixture=None if mixture is None else ctypes.addressof(given),
         folds=arguments.count("folds", folds, 2, most_rows, default=True),
         repeats=arguments.count("repeats", repeats, 1, 10000, default=True),
         context=arguments.count("context", context, 1, most_rows, default=True),
@@ -133,6 +151,13 @@ def regress_rows(
     return _read(library.at("icl_regression_outcome", handle.pointer.value or 0), labelled)
 
 
+def _as_struct(mixture: Mixture | None) -> Any:
+    made = library.struct("icl_method_mixture")
+    for name, value in (mixture._asdict() if mixture is not None else {}).items():
+        setattr(made, name, type(made.weights)(*value) if name == "weights" else value)
+    return made
+
+
 def _forecasts(address: int | None, rows: int) -> dict[str, numpy.ndarray[Any, Any]]:
     """A copy of [rows][ICL_METHODS] forecasts: an array [rows, methods] for each member."""
     methods = library.constants["ICL_METHODS"]
@@ -144,24 +169,31 @@ def _forecasts(address: int | None, rows: int) -> dict[str, numpy.ndarray[Any, A
     return {member: values[:, :, i] for i, member in enumerate(members)}
 
 
-def _table(address: int | None, rows: int, best: int, ran: list[int]) -> dict[str, Any]:
+def _table(address: int | None, rows: int, answer: int, ran: list[int]) -> dict[str, Any]:
     names, found = method_names(), _forecasts(address, rows)
-    columns = {"prediction": found["mean"][:, best], **{name: found[name][:, best] for name in INTERVALS}}
+    columns = {"prediction": found["mean"][:, answer], **{name: found[name][:, answer] for name in INTERVALS}}
     return {**columns, **{names[i]: found["mean"][:, i] for i in ran}}
 
 
 def _read(outcome: Any, labelled: Rows) -> Regression:
     names = method_names()
     ran = [i for i in range(len(names)) if outcome.methods >> i & 1]
-    made = Regression(_table(outcome.forecasts, outcome.predicted, outcome.best, ran))
-    made.best = names[outcome.best]
+    made = Regression(_table(outcome.forecasts, outcome.predicted, outcome.answer, ran))
+    made.best, made.answer, mixed = names[outcome.best], names[outcome.answer], outcome.mixture
+    made.mixture = None
+    if names.index("mixture") in ran:
+        made.mixture = Mixture(tuple(mixed.weights), mixed.margin_50, mixed.margin_80, mixed.least_width)
     which, places, title = held_rows(outcome, labelled, bool(outcome.heldout))
-    values = _table(outcome.heldout, outcome.labelled if outcome.heldout else 0, outcome.best, ran)
+    values = _table(outcome.heldout, outcome.labelled if outcome.heldout else 0, outcome.answer, ran)
     made.held_out = Table({**places, **{name: column[which] for name, column in values.items()}})
     columns = ("mse", "se", "relative_mse", "minus_best", "minus_best_se", "coverage_50", "coverage_80")
     made.scores = Table.from_rows(
         [
-            {"predictor": names[i], **{column: getattr(outcome.scores[i], column) for column in columns}}
+            {
+                "predictor": names[i],
+                **{column: getattr(outcome.scores[i], column) for column in columns},
+                "weight": outcome.mixture.weights[i],
+            }
             for i in ran
             if outcome.heldout
         ],

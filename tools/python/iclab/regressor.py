@@ -162,8 +162,8 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : "ridge", "ols", "neighbours", "gaussian_process", "mean" or "model"; "best" is the one of the least
-        error on rows that `fit` holds out.
+    method : "mixture" weighs the methods by their errors on rows that `fit` holds out, "best" is the one of the least
+        error there; or "ridge", "ols", "neighbours", "gaussian_process", "mean" or "model".
     model : path of the run folder of a model of tables, task.family = tables; None: the model that ships.
     device : the device's spec, for the model.
     context : rows that all methods but mean and ridge learn from at most; 0: 500.
@@ -172,7 +172,7 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "best",
+        method: str = "mixture",
         *,
         model: Any = None,
         device: str = "cpu",
@@ -186,7 +186,7 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> TableRegressor:  # noqa: N803
-        """Keeps rows X [m, p] with their targets y [m], m of 4 or more, and chooses among the methods."""
+        """Keeps rows X [m, p] with their targets y [m], m of 4 or more, and weighs the methods or chooses one."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         features, targets = _validate(self, X, y)
@@ -195,12 +195,17 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
         self.constant_ = float(targets[0]) if is_constant else None
         self.rows_ = Rows(features, targets)
         self.seed_ = arguments.random_state("random_state", self.random_state, _DEFAULT_SEED)
-        self.method_ = self.method
+        self.method_, self.mixture_ = self.method, None
         if is_constant:
             self.method_ = "mean"
-        elif self.method == "best":
-            self.scores_ = self._regress(None, folds=min(5, len(targets))).scores
-            self.method_ = min(self.scores_.rows(), key=lambda row: float(row["mse"]))["predictor"]
+        elif self.method in ("mixture", "best"):
+            found = self._regress(None, folds=min(5, len(targets)))
+            self.scores_ = found.scores
+            if self.method == "best":
+                single = [row for row in found.scores.rows() if row["predictor"] != "mixture"]
+                self.method_ = min(single, key=lambda row: float(row["mse"]))["predictor"]
+            else:
+                self.mixture_ = found.mixture
         else:  # what predict would refuse is refused here
             self._regress(features[:1])
         return self
@@ -213,6 +218,7 @@ class TableRegressor(_Mixin, _Base):  # type: ignore[misc]
             device=self.device,
             methods=None if folds else self.method_,
             held_out=folds > 0,
+            mixture=self.mixture_,
             importances=False,
             folds=folds,
             context=self.context,
