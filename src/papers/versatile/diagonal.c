@@ -12,9 +12,9 @@
  * Losses are compared with those of diagonal layers on the same sequences, by law of the inputs, the weights and the
  * noise. Those of linear transformers have heavy tails, so that the trimmed mean of differences is judged, without the
  * tenth of the sequences at either end. Sparse weights, heavy tails, outliers and noise that varies within a sequence
- * are laws of our own, on which the paper has no heat maps: their blocks are shown. The host draws them, so that a batch
- * has a quarter of the sequences, and full layers end up to 3 % above what they contain: for outliers 1.1 %, and with
- * the whole batch .1 %.
+ * are laws of our own, on which the paper has no heat maps: their blocks are shown. The host draws them, so that a
+ * batch has a quarter of the sequences, and full layers end up to 3 % above what they contain: for outliers 1.1 %, and
+ * with the whole batch .1 %.
  */
 #include <math.h>
 

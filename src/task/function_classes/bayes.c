@@ -83,8 +83,8 @@ static double largest_noise(const icl_noise_law *law, double sigma) {
     return eps * (law->multiplies ? sigma * fmax(1, size) : fmax(sigma, size));
 }
 
-/* Reads task.noise_law, task.outliers, task.noise_varies and the keys that they bring into use; `largest` is the largest
- * sigma. */
+/* Reads task.noise_law, task.outliers, task.noise_varies and the keys that they bring into use; `largest` is the
+ * largest sigma. */
 static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_noise_law *law, icl_noise_change *varies,
                                  icl_error *error) {
     label_keys keys;
@@ -232,18 +232,6 @@ icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noi
 /* Returns 1 / P(y = 1) - 1 with the same bits everywhere. */
 static double odds_against(double value) {
     return icl_exponential(-fmax(-LARGEST_LOGIT, fmin(value, LARGEST_LOGIT)));
-}
-
-double icl_label_noise(const icl_label_law *law, const float *x, size_t i, size_t n) {
-    switch (law->varies) {
-    case ICL_NOISE_BY_INPUT:
-        return fabs((double)x[0]);
-    case ICL_NOISE_BY_PLACE:
-        return i < n ? sqrt((double)(2 * i + 1) / (double)n) : 1;
-    case ICL_NOISE_STEADY:
-    default:
-        return 1;
-    }
 }
 
 double icl_label_draw(const icl_label_law *law, double value, double sigma, double normal, icl_random_key key,

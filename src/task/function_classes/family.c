@@ -11,8 +11,8 @@
  *                               only one: what linear transformers and softmax attention read
  *
  * Targets have no noise, except classes, which are their own targets. A causal model answers for x_k from k labelled
- * pairs, in the first two layouts; one that is not causal sees the answers. The paper separates x_i and y_i, which takes
- * twice the positions and gives better models of the same width.
+ * pairs, in the first two layouts; one that is not causal sees the answers. The paper separates x_i and y_i, which
+ * takes twice the positions and gives better models of the same width.
  *
  * task.pool = M: f is one of M functions, drawn uniformly (Raventos and others 2023, arXiv 2306.15063); with
  * task.fresh_functions it is none of them, which shows what a model learned of the pool and what of the class.
@@ -626,6 +626,19 @@ static void draw_points(const drawing *picture, size_t index, double *work, floa
     }
 }
 
+/* Returns what sigma is multiplied by at label i < n of a sequence, whose input is x. */
+static double noise_factor(icl_noise_change varies, const float *x, size_t i, size_t n) {
+    switch (varies) {
+    case ICL_NOISE_BY_INPUT:
+        return fabs((double)x[0]);
+    case ICL_NOISE_BY_PLACE:
+        return i < n ? sqrt((double)(2 * i + 1) / (double)n) : 1;
+    case ICL_NOISE_STEADY:
+    default:
+        return 1;
+    }
+}
+
 /* Writes the tokens and targets of inputs and a function. After the stage's last point everything is 0, labels
  * included. */
 static void label(const drawing *picture, size_t index, const double *function, const float *points, double sigma) {
@@ -640,7 +653,7 @@ static void label(const drawing *picture, size_t index, const double *function, 
     for (size_t i = 0; i < count && i <= n; i++) {
         const double value = icl_function_value(&picture->state->law, function, points + i * d);
         const double normal = i < n ? icl_words_normal(&noise) : 0;
-        const double own = sigma * icl_label_noise(law, points + i * d, i, count - 1);
+        const double own = sigma * noise_factor(law->varies, points + i * d, i, count - 1);
         const double seen = icl_label_draw(law, value, own, normal, picture->rare, (uint64_t)index * count + i);
         const size_t position = i * layout.stride;
         float *token = tokens + position * layout.inputs;

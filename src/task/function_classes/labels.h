@@ -67,9 +67,6 @@ static inline bool icl_label_has_tails(const icl_label_law *law) {
     return law->noise.freedom > 0 || law->noise.outliers > 0;
 }
 
-/* Returns what sigma is multiplied by at label i < n of a sequence, whose input is x. */
-double icl_label_noise(const icl_label_law *law, const float *x, size_t i, size_t n);
-
 /* Returns the label of a value: for values with noise made from `normal`, of N(0, 1), and four words of the key from 4
  * number on; for classes -1 or 1, by the last of these words. */
 double icl_label_draw(const icl_label_law *law, double value, double sigma, double normal, icl_random_key key,
