@@ -374,12 +374,11 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
     icl_json json = {0};
     icl_text verdict = {0};
 
-    ICL_CHECK(icl_reproduce_verdict((icl_scale)p->options->scale, summary->judged, summary->missed, &verdict, error));
+    ICL_CHECK(icl_reproduce_verdict((icl_scale)p->options->scale, summary, &verdict, error));
     if (!p->options->json)
         printf("%s%s\n", p->trainings > 0 ? "\n" : "", verdict.bytes);
     if (!p->options->json && reproduction->scope)
         printf("Its scope: %s\n", reproduction->scope);
-    icl_text_release(&verdict);
     if (!p->options->json)
         printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name, summary->findings,
                summary->missed, summary->seconds, folder,
@@ -390,7 +389,10 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
     icl_json_count(&json, "findings", summary->findings);
     icl_json_count(&json, "missed", summary->missed);
     icl_json_count(&json, "judged", summary->judged);
+    icl_json_flag(&json, "claim_judged", summary->of_claim > 0);
+    icl_json_text(&json, "verdict", verdict.bytes);
     icl_json_number(&json, "seconds", summary->seconds);
+    icl_text_release(&verdict);
     return results_write(&p->keep, &json, error);
 }
 
@@ -735,7 +737,9 @@ const subcommand command_reproduce = {
     .notes = "Each row has what, quantity, our number with its standard error, the target with its tolerance, "
              "and whether it was met. [read]: a number printed in the paper or its code; [stated]: the paper's claim, "
              "judged by a number of ours; [computed]: in closed form or independently; [inferred]: from what the paper "
-             "says; [recalled]: from memory, and never judged. The exit code is 1 when a target is missed.\n\n"
+             "says; [recalled]: from memory, and never judged. Where a scale has only [computed] "
+             "ones of a claim that another scale judges by others, they are self-checks, and the verdict says so. The "
+             "exit code is 1 when a target is missed.\n\n"
              "DIR/NAME-SCALE holds report.html, result.json, findings.csv, the figures (CSV, gnuplot script, SVG and "
              "PNG) and "
              "a run folder for every training. The same command again trains only what is not finished there, from "

@@ -35,16 +35,19 @@ double icl_finding_miss(const icl_finding *finding) {
     return icl_finding_judge(finding) == ICL_MISSED ? excess(finding) : 0;
 }
 
-icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error) {
+icl_status icl_reproduce_verdict(icl_scale scale, const icl_reproduce_summary *summary, icl_text *text,
+                                 icl_error *error) {
     const char *name = icl_scale_name(scale);
+    const bool is_missed = summary->missed > 0, is_claim = summary->of_claim > 0;
 
-    if (judged == 0)
+    if (summary->judged == 0)
         return icl_text_print(text, error, "Nothing was judged at scale %s: no finding has a target.", name);
-    if (missed > 0)
-        return icl_text_print(text, error, "The claim does not hold at scale %s: %zu of %zu targets are missed.", name,
-                              missed, judged);
-    return icl_text_print(text, error, "The claim holds at scale %s: %zu of %zu targets are met.", name, judged,
-                          judged);
+    return icl_text_print(text, error, "The claim %s at scale %s: %zu of %zu %s are %s.",
+                          !is_claim   ? "is not judged"
+                          : is_missed ? "does not hold"
+                                      : "holds",
+                          name, is_missed ? summary->missed : summary->judged, summary->judged,
+                          is_claim ? "targets" : "self-checks", is_missed ? "missed" : "met");
 }
 
 const char *icl_criterion_name(icl_criterion criterion) {

@@ -343,7 +343,10 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
     ICL_TRY(icl_text_print(&title, error, "iclab reproduce %s", run->reproduction->name));
     ICL_TRY(icl_text_print(&lead, error, "%s%s", run->reproduction->claim ? run->reproduction->claim : "",
                            run->reproduction->claim ? " " : ""));
-    ICL_TRY(icl_reproduce_verdict(run->params->scale, run->judged, run->missed, &lead, error));
+    ICL_TRY(icl_reproduce_verdict(
+        run->params->scale,
+        &(icl_reproduce_summary){.missed = run->missed, .judged = run->judged, .of_claim = run->of_claim}, &lead,
+        error));
     ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, run->params->folder, error));
 done:
     icl_text_release(&title);

@@ -153,11 +153,11 @@ typedef struct icl_curve_row {
 typedef struct icl_reproducing {
     const icl_reproduce_params *params;
     const icl_reproduction *reproduction;
-    size_t findings, missed, judged;
-    icl_text table;        /* findings.csv so far */
-    icl_report *report;    /* report.html so far: the table of findings, not yet closed */
-    icl_text pictures;     /* names of the figures, one a line */
-    icl_curve_row *curves; /* points of the figures drawn by icl_curves_draw */
+    size_t findings, missed, judged, of_claim; /* see icl_reproduce_summary */
+    icl_text table;                            /* findings.csv so far */
+    icl_report *report;                        /* report.html so far: the table of findings, not yet closed */
+    icl_text pictures;                         /* names of the figures, one a line */
+    icl_curve_row *curves;                     /* points of the figures drawn by icl_curves_draw */
     size_t curve_count, curve_capacity;
     icl_training_row *trainings; /* those behind missed findings */
     size_t training_count, training_capacity;
@@ -203,10 +203,16 @@ typedef struct icl_reproduce_summary {
     size_t findings, missed;
     double seconds; /* seconds since its trainings began */
     size_t judged;  /* findings that were met or missed */
+    /* Those that judge what the paper says: their targets are read, stated or inferred. A computed one is then a
+     * self-check, that a predictor has its closed form, for example; of a study without others at any scale, whose
+     * claim is thus judged by what is computed, all count. 0: the claim was not judged. */
+    size_t of_claim;
 } icl_reproduce_summary;
 
-/* Writes whether the claim holds, in one sentence: "The claim holds at scale ci: 12 of 12 targets are met." */
-icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error);
+/* Writes whether the claim holds, in one sentence: "The claim holds at scale ci: 12 of 12 targets are met.", or "The
+ * claim is not judged at scale ci: 2 of 2 self-checks are met." */
+icl_status icl_reproduce_verdict(icl_scale scale, const icl_reproduce_summary *summary, icl_text *text,
+                                 icl_error *error);
 
 /* Runs a reproduction. ICL_OK even if targets are missed: the summary counts them. ICL_ERROR_INPUT if params->only left
  * nothing to judge. ICL_ERROR_INTERRUPTED if stopped: finished work is kept. */

@@ -239,6 +239,11 @@ static void blame_cells(const icl_study *study) {
             blame((kept_cell *)study->cells[i]);
 }
 
+/* Returns whether a finding judges what the paper says. */
+static bool is_of_claim(const icl_finding *finding) {
+    return icl_finding_judge(finding) != ICL_SHOWN && finding->evidence != ICL_COMPUTED;
+}
+
 /* Judges, reports and records one finding. */
 static icl_status judge_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
     if (run->listener && run->listener->finding)
@@ -249,6 +254,7 @@ static icl_status judge_finding(icl_reproducing *run, const icl_finding *finding
     run->findings++;
     run->missed += icl_finding_judge(finding) == ICL_MISSED;
     run->judged += icl_finding_judge(finding) != ICL_SHOWN;
+    run->of_claim += is_of_claim(finding);
     if (run->params->report)
         run->params->report(run->params->user, run->reproduction, finding);
     return ICL_OK;
@@ -748,6 +754,30 @@ done:
     return status;
 }
 
+static icl_number plant_any(void *user, const icl_study_cell *cell, size_t number) {
+    (void)user, (void)cell, (void)number;
+    return (icl_number){.5, .01};
+}
+
+static void count_of_claim(void *user, const icl_finding *finding) {
+    *(size_t *)user += is_of_claim(finding);
+}
+
+/* If no finding judged the claim: those that are computed did, unless others do at some scale. */
+static icl_status find_what_judges(icl_reproducing *run, icl_error *error) {
+    icl_reproduce_params all = {.seed = run->params->seed, .folder = run->params->folder};
+    size_t elsewhere = 0;
+    const icl_study_listener listener = {.plant = plant_any, .finding = count_of_claim, .user = &elsewhere};
+
+    for (int scale = 0; run->of_claim == 0 && scale < ICL_SCALES; scale++) {
+        all.scale = (icl_scale)scale;
+        ICL_CHECK(icl_study_list(run->reproduction, &all, &listener, error));
+    }
+    if (run->of_claim == 0 && elsewhere == 0)
+        run->of_claim = run->judged;
+    return ICL_OK;
+}
+
 icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                          icl_reproduce_summary *summary, icl_error *error) {
     icl_reproduce_params own = *params;
@@ -765,9 +795,10 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
                          "%s: %s: no cell's name contains that, or no check is about it; expected a part of one, or "
                          "nothing for all",
                          reproduction->name, own.only ? own.only : ""));
+    ICL_TRY(find_what_judges(&run, error));
     ICL_TRY(icl_record_end(&run, icl_clock_seconds() - start, error));
 done:
-    *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start, run.judged};
+    *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start, run.judged, run.of_claim};
     icl_record_release(&run);
     return status;
 }

@@ -8,7 +8,8 @@ table of tools/reference/results.md. As a test it compares the two, and prints T
     tests/papers/last_runs.py COMMAND --write      writes the page anew, as after a study was added
 
 COMMAND is the program iclab. A row is a run of all cells of a study: what ran with --only is left out, and so is a run
-that is older than the row. Nothing but a run makes a row.
+that is older than the row. Nothing but a run makes a row. Where a scale judges no claim, as targets.tsv tells, the page
+calls what was met self-checks, as the command's last line does.
 """
 
 import argparse
@@ -64,7 +65,18 @@ def text_of(rows):
     return "\n".join(lines) + "\n"
 
 
-def table_of(rows, names):
+def read_self_checks(path):
+    """The studies and scales whose judged targets are all computed, while others judge the claim at another scale."""
+    evidence = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        words = line.split("\t")
+        for scale in words[2].split() if words[0] == "targets" else []:
+            evidence.setdefault(words[1], {}).setdefault(scale, set()).add(words[5])
+    return {(name, scale) for name, scales in evidence.items() for scale, known in scales.items()
+            if known == {"computed"} != set().union(*scales.values())}
+
+
+def table_of(rows, names, self_checks):
     """The table of the page: a line for each study, and what the letters of its cells stand for."""
     places = sorted({(row["device"], row["device_name"], row["commit"]) for row in rows.values()})
     letters = {place: chr(ord("a") + number) for number, place in enumerate(places)}
@@ -74,7 +86,8 @@ def table_of(rows, names):
         for scale in SCALES:
             row = rows.get((name, scale))
             place = row and letters[row["device"], row["device_name"], row["commit"]]
-            cells.append(f"{row['met']} of {row['judged']}, {row['date'][:10]} ({place})" if row else "")
+            kind = " self-checks" if (name, scale) in self_checks else ""
+            cells.append(f"{row['met']} of {row['judged']}{kind}, {row['date'][:10]} ({place})" if row else "")
         lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
     lines.append("")
     lines += [f"* ({letter}) `{device}` on {name}, commit {commit}"
@@ -97,6 +110,7 @@ def main():
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--file", type=pathlib.Path, default=HERE / "last_runs.tsv")
+    parser.add_argument("--targets", type=pathlib.Path, default=HERE / "targets.tsv")
     parser.add_argument("--page", type=pathlib.Path, default=HERE.parents[1] / "tools" / "reference" / "results.md")
     asked = parser.parse_intermixed_args()
     listed = subprocess.run([asked.command, "reproduce", "--list", "--json"], capture_output=True, text=True,
@@ -105,7 +119,7 @@ def main():
     rows = read(asked.file)
     take(rows, asked.folders)
     before, within, behind = split_page(asked.page.read_text(encoding="utf-8"))
-    table = "\n\n" + table_of(rows, names) + "\n\n"
+    table = "\n\n" + table_of(rows, names, read_self_checks(asked.targets)) + "\n\n"
     if asked.folders:
         asked.file.write_text(text_of(rows), encoding="utf-8")
     if asked.folders or asked.write:

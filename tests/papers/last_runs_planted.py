@@ -21,6 +21,14 @@ PAGE = """Before.
 
 Behind.
 """
+# At scale ci the study "one" judges its claim, and "two", "three" judge by what is computed, "three" at all scales.
+TARGETS = """targets\tone\tci short\tloss\tat most\tcomputed\tbound\tL1: 0 +- 1
+targets\tone\tci\tloss\tat most\tstated\tfigure 1\tL2: 0 +- 1
+targets\ttwo\tci short\tloss\tat most\tcomputed\tbound\tL1: 0 +- 1
+targets\ttwo\tshort\tloss\tat most\tinferred\tfigure 1\tL2: 0 +- 1
+targets\tthree\tci short\tloss\tat most\tcomputed\tbound\tL1: 0 +- 1
+counts\ttwo\t2\t3\t3
+"""
 
 
 def plant(folder, name, date, judged, missed, command_line="iclab reproduce all", scale="ci"):
@@ -36,7 +44,8 @@ def plant(folder, name, date, judged, missed, command_line="iclab reproduce all"
 
 def run(place, *arguments):
     return subprocess.run([sys.executable, HERE / "last_runs.py", place / "command", "--file", place / "file", "--page",
-                           place / "page", *arguments], capture_output=True, text=True, check=False)
+                           place / "page", "--targets", place / "targets", *arguments], capture_output=True, text=True,
+                          check=False)
 
 
 with tempfile.TemporaryDirectory() as name:
@@ -44,6 +53,7 @@ with tempfile.TemporaryDirectory() as name:
     (work / "command").write_text(COMMAND)
     (work / "command").chmod(0o755)
     (work / "page").write_text(PAGE)
+    (work / "targets").write_text(TARGETS)
     plant(work / "first", "one", "2026-01-02", 9, 2)
     plant(work / "first", "two", "2026-01-02", 5, 0, "iclab reproduce two --only L1")
     tap.ok(run(work, work / "first").returncode == 0, "runs are taken")
@@ -69,4 +79,14 @@ with tempfile.TemporaryDirectory() as name:
     ran = run(work)
     tap.ok("not ok 3 - zero, ci: is a study" in ran.stdout and ran.returncode == 1, "a row of no study fails",
            ran.stdout)
+    (work / "file").unlink()
+    (work / "command").write_text(COMMAND.replace('\\n\'', '\\n{"name":"three"}\\n\''))
+    for name in ("two", "three"):
+        plant(work / "third", name, "2026-01-03", 4, 1)
+    plant(work / "third", "one", "2026-01-04", 2, 1, scale="short")
+    run(work, work / "first", work / "second", work / "third")
+    for line in ("one` | 7 of 9, 2026-01-02 (a) | 1 of 2 self-checks, 2026-01-04 (c)",
+                 "two` | 3 of 4 self-checks, 2026-01-03 (b) | 3 of 4, 2026-01-03 (b)",
+                 "three` | 3 of 4, 2026-01-03 (b)"):
+        tap.ok(f"| `{line} |" in (work / "page").read_text(), f"self-checks are told: {line}")
 tap.done()

@@ -7,6 +7,7 @@
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "papers/study_list.h"
+#include "shown_figure.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
@@ -56,19 +57,71 @@ static void test_judging(tap_run *tap) {
 
 static void test_verdicts(tap_run *tap) {
     static const struct {
-        size_t judged, missed;
+        icl_reproduce_summary summary;
         const char *text;
-    } cases[] = {{0, 0, "Nothing was judged at scale short: no finding has a target."},
-                 {7, 0, "The claim holds at scale short: 7 of 7 targets are met."},
-                 {7, 1, "The claim does not hold at scale short: 1 of 7 targets are missed."}};
+    } cases[] = {
+        {{.judged = 0}, "Nothing was judged at scale short: no finding has a target."},
+        {{.judged = 7, .of_claim = 1}, "The claim holds at scale short: 7 of 7 targets are met."},
+        {{.judged = 7, .missed = 1, .of_claim = 1},
+         "The claim does not hold at scale short: 1 of 7 targets are missed."},
+        {{.judged = 7}, "The claim is not judged at scale short: 7 of 7 self-checks are met."},
+        {{.judged = 7, .missed = 1}, "The claim is not judged at scale short: 1 of 7 self-checks are missed."}};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         icl_text text = {0};
         tap_ok(tap,
-               icl_reproduce_verdict(ICL_SCALE_SHORT, cases[i].judged, cases[i].missed, &text, NULL) == ICL_OK &&
-                   text.bytes && strcmp(text.bytes, cases[i].text) == 0,
+               icl_reproduce_verdict(ICL_SCALE_SHORT, &cases[i].summary, &text, NULL) == ICL_OK && text.bytes &&
+                   strcmp(text.bytes, cases[i].text) == 0,
                "%s", cases[i].text);
         icl_text_release(&text);
+    }
+}
+
+/* ---- What judges the claim ---- */
+
+/* Of this study one finding is computed, and at the larger scales there is another, by the evidence in its data. */
+static void judge_larger(icl_study *study) {
+    const icl_evidence *evidence = study->run->reproduction->data;
+
+    ICL_JUDGE(study, .what = "predictor", .quantity = "loss", .ours = 1, .target = 1, .evidence = ICL_COMPUTED);
+    if (study->scale > ICL_SCALE_CI)
+        ICL_JUDGE(study, .what = "model", .quantity = "loss", .ours = 1, .target = 1, .evidence = *evidence);
+}
+
+static void plan_one(icl_study *study) {
+    ICL_ADD_CELL(study, .name = "cell-one");
+}
+
+/* A finding with a computed target is a self-check where some scale judges the claim by what the paper says, and judges
+ * the claim where none does. The summary and the report say the same. */
+static void test_of_claim(tap_run *tap, const char *folder) {
+    static const struct {
+        icl_evidence evidence;
+        icl_scale scale;
+        size_t of_claim;
+        const char *verdict;
+    } cases[] = {
+        {ICL_READ, ICL_SCALE_CI, 0, "The claim is not judged at scale ci: 1 of 1 self-checks are met."},
+        {ICL_READ, ICL_SCALE_FULL, 1, "The claim holds at scale full: 2 of 2 targets are met."},
+        {ICL_STATED, ICL_SCALE_CI, 0, "The claim is not judged at scale ci: 1 of 1 self-checks are met."},
+        {ICL_STATED, ICL_SCALE_SHORT, 1, "The claim holds at scale short: 2 of 2 targets are met."},
+        {ICL_INFERRED, ICL_SCALE_CI, 0, "The claim is not judged at scale ci: 1 of 1 self-checks are met."},
+        {ICL_INFERRED, ICL_SCALE_SHORT, 1, "The claim holds at scale short: 2 of 2 targets are met."},
+        {ICL_COMPUTED, ICL_SCALE_CI, 1, "The claim holds at scale ci: 1 of 1 targets are met."},
+        {ICL_RECALLED, ICL_SCALE_SHORT, 1, "The claim holds at scale short: 1 of 1 targets are met."},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const icl_reproduction reproduction = {
+            .name = "claim", .plan = plan_one, .conclude = judge_larger, .data = &cases[i].evidence};
+        const icl_reproduce_params params = {.folder = folder, .scale = cases[i].scale};
+        icl_reproduce_summary summary = {0};
+        icl_error error = {0};
+        tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "a run");
+        char *html = shown_file(folder, "report.html");
+        tap_ok(tap, summary.of_claim == cases[i].of_claim && html && strstr(html, cases[i].verdict), "%s: %zu: %s",
+               icl_evidence_name(cases[i].evidence), summary.of_claim, cases[i].verdict);
+        free(html);
     }
 }
 
@@ -239,6 +292,7 @@ int main(void) {
     test_judging(&tap);
     test_verdicts(&tap);
     test_rows(&tap);
+    test_of_claim(&tap, folder);
     test_run(&tap, folder);
     test_choice(&tap, folder);
     test_failures(&tap, folder);

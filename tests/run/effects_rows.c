@@ -132,6 +132,7 @@ const effect effects[] = {
     {"task.rotation_seed", LINEAR " task.covariance=power:1 task.rotate=true", {"1", "2"}, "DVTES"},
     {"task.noise_law", CLASSES " task.noise=fixed:1", {"normal", "student-t"}, "DVTES"},
     {"task.outliers", CLASSES " task.noise=fixed:1", {"0", "0.5"}, "DVTES"},
+    {"task.noise_varies", CLASSES " task.noise=fixed:1", {"none", "by-input"}, "DVTES"},
     {"task.flipped", CLASSES " task.label_law=signs", {"0", "0.5"}, "DVTES"},
     {"task.logistic", CLASSES " task.label_law=signs", {"1", "0.1"}, "R"},
     {"task.support", CLASSES " task.class=sparse", {"3", "1"}, "DVTES"},

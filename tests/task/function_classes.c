@@ -67,6 +67,54 @@ static void check_layouts(task_test *test) {
     release(&all);
 }
 
+/* Pairs hold the same inputs with their own labels, and the last one, without a label, has the only target. */
+static void check_pairs(task_test *test) {
+    drawn joined = {0}, all = {0};
+    size_t wrong = 0;
+
+    draw(&joined, test->device, SEQUENCES, FAMILY "task.noise=1");
+    draw(&all, test->device, SEQUENCES, FAMILY "task.noise=1 task.layout=pairs");
+    for (size_t s = 0; s < all.count; s++) {
+        for (size_t i = 0; i < POINTS; i++) {
+            const float *seen = all.inputs + (s * POINTS + i) * (D + 1);
+            wrong += !same_input(seen, input_at(&joined, s, i));
+            wrong += seen[D] != (i < N ? input_at(&joined, s, i + 1)[D] : 0);
+        }
+        wrong += (double)all.targets[s] != target_at(&joined, s, N);
+    }
+    tap_ok(&test->tap, wrong == 0 && !all.weights, "pairs: the same numbers, and the target of the last");
+    release(&joined);
+    release(&all);
+}
+
+/* Noise that varies within a sequence is steady noise times the input's first coordinate, or times the root of a
+ * variance that rises evenly; targets and inputs stay. */
+static void check_varying(task_test *test) {
+    drawn steady = {0}, other = {0};
+
+    draw(&steady, test->device, SEQUENCES, FAMILY "task.noise=1");
+    for (int by_place = 0; by_place < 2; by_place++) {
+        double worst = 0;
+        size_t wrong = 0;
+        draw(&other, test->device, SEQUENCES, FAMILY "task.noise=1 task.noise_varies=%s",
+             by_place ? "by-place" : "by-input");
+        for (size_t s = 0; s < other.count; s++)
+            for (size_t i = 0; i < N; i++) {
+                const double target = target_at(&steady, s, i), label = (double)input_at(&steady, s, i + 1)[D];
+                const double factor =
+                    by_place ? sqrt((2. * (double)i + 1) / N) : fabs((double)input_at(&steady, s, i)[0]);
+                const double miss = (double)input_at(&other, s, i + 1)[D] - target - factor * (label - target);
+                wrong +=
+                    target_at(&other, s, i) != target || !same_input(input_at(&other, s, i), input_at(&steady, s, i));
+                worst = fmax(worst, fabs(miss) / (1 + factor) / (1 + fabs(target) + fabs(label)));
+            }
+        tap_ok(&test->tap, wrong == 0 && worst < 0x1p-22, "noise that varies %s: as steady noise times a factor (%.1e)",
+               by_place ? "by place" : "by input", worst);
+        release(&other);
+    }
+    release(&steady);
+}
+
 /* Checks E f^2, and the factor of f when inputs double. */
 static void check_class(task_test *test, const char *class, double mean_square, double factor) {
     drawn one = {0}, two = {0};
@@ -547,6 +595,8 @@ static void check_all_bits(task_test *test) {
         "task.family=function-classes task.class=quadratic task.covariance=power:1 task.rotate=true task.curriculum=1",
         ("task.family=function-classes task.layout=separate task.noise=1 task.curriculum=1 task.noise_law=student-t "
          "task.class=mixture"),
+        "task.family=function-classes task.layout=pairs task.noise=1 task.noise_varies=by-input task.outliers=0.1",
+        "task.family=function-classes task.noise=1 task.noise_varies=by-place",
         "task.family=function-classes task.class=sparse task.probe=orthogonal task.probe_at=9 task.label_law=logistic"};
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -555,8 +605,8 @@ static void check_all_bits(task_test *test) {
 
 int main(int count, char **arguments) {
     static task_check *const checks[] = {
-        check_all_bits, check_linear, check_layouts,    check_classes, check_sparse,    check_tree,
-        check_pool,     check_wide,   check_multiplied, check_tails,   check_streams,   check_density,
-        check_orthants, check_probes, check_covariance, check_stages,  check_evaluation};
+        check_all_bits, check_linear, check_layouts,    check_pairs,      check_varying,   check_classes, check_sparse,
+        check_tree,     check_pool,   check_wide,       check_multiplied, check_tails,     check_streams, check_density,
+        check_orthants, check_probes, check_covariance, check_stages,     check_evaluation};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -317,6 +317,7 @@ static void check_existence(task_test *test) {
     check_rows(test, "task.class=sparse task.d=20 task.noise=uniform:1", false, false);
     check_rows(test, "task.class=mixture task.noise=1 task.outliers=0.1", false, false);
     check_rows(test, "task.class=mixture task.noise=1 task.noise_law=student-t", false, false);
+    check_rows(test, "task.class=mixture task.noise=1 task.noise_varies=by-place", false, false);
     check_rows(test, "task.class=mixture task.label_law=signs", false, false);
     check_rows(test, "task.class=mixture task.mixture=threshold,linear task.noise=1", false, true);
     check_rows(test, "task.class=mixture task.mixture=linear,relu-network task.noise=1", false, true);

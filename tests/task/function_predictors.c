@@ -103,6 +103,26 @@ static void check_regression_with(task_test *test, const char *more, double outl
     release(&all);
 }
 
+/* In pairs a predictor answers for the last input alone, as where each input has a prediction. Where noise varies, none
+ * is given that knows the noise of each label. */
+static void check_pairs(task_test *test) {
+    static const char *const names[] = {"averaging", "nearest:3", "ridge", "lasso:0.1"};
+    drawn joined = {0}, all = {0};
+
+    draw(&joined, test->device, 16, FAMILY "task.d=4 task.n=9 task.noise=1 task.class=sparse");
+    draw(&all, test->device, 16, FAMILY "task.d=4 task.n=9 task.noise=1 task.class=sparse task.layout=pairs");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t wrong = 0;
+        predict(&joined, names[i]);
+        predict(&all, names[i]);
+        for (size_t s = 0; s < all.count; s++)
+            wrong += all.outputs[s] != output_at(&joined, s, joined.length - 1);
+        tap_ok(&test->tap, wrong == 0 && all.scored == 1, "pairs, %s: the last prediction", names[i]);
+    }
+    release(&joined);
+    release(&all);
+}
+
 static void check_regression(task_test *test) {
     check_regression_with(test, "", 0, 0);
     check_regression_with(test, "task.outliers=0.2 task.outlier_size=3", .2, 9);
@@ -500,9 +520,9 @@ static void check_network_steps(task_test *test) {
 }
 
 int main(int count, char **arguments) {
-    static task_check *const checks[] = {check_closed_forms, check_ridge_row, check_pool_row, check_layouts,
-                                         check_regression,   check_lasso,     check_squares,  check_reweighted,
-                                         check_posterior,    check_nearest,   check_tree,     check_network,
-                                         check_network_steps};
+    static task_check *const checks[] = {check_closed_forms, check_ridge_row,    check_pool_row, check_layouts,
+                                         check_pairs,        check_regression,   check_lasso,    check_squares,
+                                         check_reweighted,   check_posterior,    check_nearest,  check_tree,
+                                         check_network,      check_network_steps};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

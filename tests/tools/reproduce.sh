@@ -44,6 +44,7 @@ check_list() {
     ok $? "and nothing is begun then"
     check_cells
     check_trainings
+    check_verdict
     check_resumption
     check_side_by_side
 }
@@ -107,6 +108,16 @@ check_trainings() {
     refused 2 "nearest known one is " "--trainings with nonsense"
     run reproduce all --trainings
     refused 2 "--trainings: expected one NAME" "--trainings of all"
+}
+
+# At scale ci garg-classes has a self-check alone: of a predictor.
+check_verdict() {
+    run reproduce garg-classes --scale ci --only sparse --device cpu --out "$work/self-check"
+    expect 0 "a scale with a self-check"
+    grep -qx 'The claim is not judged at scale ci: 1 of 1 self-checks are met.' "$work/out" &&
+        grep -q '<p class="lead">.*The claim is not judged at scale ci: 1 of 1 self-checks are met.</p>' \
+            "$work/self-check/garg-classes-ci/report.html"
+    ok $? "does not judge the claim, say terminal and report"
 }
 
 # A run that is there is evaluated anew and not trained again; another recipe in its folder is refused.
@@ -216,6 +227,15 @@ else
     # Newton's steps end when they come to rounding, which is later in planted numbers.
     [[ $found -eq $counted || ($name == newton-descent && $found -le $counted) ]]
     ok $? "as many findings as targets.tsv has at scale ci: $found of $counted"
+    # The claim is judged here by what is not computed, or, if that is so of no scale, by what is.
+    judges=$(awk -F '\t' -v name="$name" '$1 == "targets" && $2 == name && $6 != "computed" { print $3 }' \
+        "${BASH_SOURCE[0]%/*}/../papers/targets.tsv" | tr '\n' ' ')
+    claimed=true
+    [[ -z $judges || " $judges" == *" ci "* ]] || claimed=false
+    said="does not hold|holds"
+    [[ $claimed == true ]] || said="is not judged"
+    grep -qE "\"claim_judged\":$claimed,\"verdict\":\"The claim ($said) at scale ci: " "$work/out"
+    ok $? "the claim is judged at scale ci: $claimed"
     [[ $name != recall-mqar ]] || check_order
     [[ $name != gd-trained ]] || check_scaled
     if command -v gnuplot >/dev/null; then

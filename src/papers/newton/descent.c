@@ -82,7 +82,7 @@ static void judge_inverse(icl_study *study, const icl_study_cell *cell) {
         const double square = norms[count - 1].value * norms[count - 1].value;
         ICL_JUDGE(study, .what = ICL_PHRASE("inverse, step %zu", count), .quantity = "||I - A X||",
                   ICL_OURS(norms[count]), .target = square, .tolerance = 1e-9 * square + 1e-14,
-                  .evidence = ICL_COMPUTED, .source = "square of the last one");
+                  .evidence = ICL_INFERRED, .source = "square of the last one");
     }
     ICL_JUDGE(study, .what = "inverse, at the end", .quantity = "||I - A X||", ICL_OURS(norms[count - 1]),
               .target = 1e-14, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "rounding");

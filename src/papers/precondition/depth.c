@@ -190,7 +190,7 @@ static void judge_sparse(icl_study *study, const icl_study_cell *cell) {
     for (size_t i = 0; i < cell->at[2]; i++)
         ICL_JUDGE(study, .quantity = ICL_PHRASE("a_%zu", i), ICL_OURS(cell->numbers[ICL_DESCENT_LENGTHS + i]),
                   .target = best.lengths[i], .tolerance = budgets[study->scale].coefficient_tolerance * best.lengths[i],
-                  .evidence = ICL_COMPUTED, .source = "exact optimum",
+                  .evidence = ICL_INFERRED, .source = "exact optimum",
                   .note = ICL_PHRASE("Dist(A, I) at most %.3f", cell->numbers[DISTANCE].value));
     icl_study_judge_descent(study, cell, budgets[study->scale].loss_tolerance, ICL_WITHIN);
 }

@@ -23,6 +23,7 @@ typedef struct label_keys {
     noise_kind noise_law;
     noise_unit noise_unit;
     outlier_kind outlier_law;
+    icl_noise_change noise_varies;
 } label_keys;
 
 #define KEY(field)  ICL_KEY("task", label_keys, field)
@@ -30,6 +31,9 @@ typedef struct label_keys {
 
 /* Up to this noise, squares of labels, summed over a batch, stay floats. */
 static const double LARGEST_NOISE = 1e16;
+
+/* Up to this sigma, times an input. */
+static const double LARGEST_OF_INPUT = 1e6;
 
 /* Larger than the largest normal that is drawn. */
 static const double LARGEST_NORMAL = 7;
@@ -56,9 +60,14 @@ static const icl_recipe_key outlier_rows[] = {
 static const icl_recipe_group outlier_keys = ICL_RECIPE_GROUP(outlier_rows);
 static const icl_recipe_group *const outlier_groups[] = {&outlier_keys, NULL};
 
+static const icl_choice changes[] = {
+    {"none", ICL_NOISE_STEADY}, {"by-input", ICL_NOISE_BY_INPUT}, {"by-place", ICL_NOISE_BY_PLACE}, {0}};
+
 static const icl_recipe_key noise_rows[] = {
     {KEY(noise_law), "normal", .choices = laws, .help = "what noise is of"},
     {KEY(outliers), "0", 0, 1, .help = "share of the labels", .keys = outlier_groups, .neutral = "0"},
+    {KEY(noise_varies), "none", .choices = changes,
+     .help = "how sigma changes within a sequence: with the first coordinate of an input, or along it"},
 };
 static const icl_recipe_group noise_keys = ICL_RECIPE_GROUP(noise_rows);
 
@@ -74,8 +83,10 @@ static double largest_noise(const icl_noise_law *law, double sigma) {
     return eps * (law->multiplies ? sigma * fmax(1, size) : fmax(sigma, size));
 }
 
-/* Reads task.noise_law, task.outliers and the keys that they bring into use; `largest` is the largest sigma. */
-static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_noise_law *law, icl_error *error) {
+/* Reads task.noise_law, task.outliers, task.noise_varies and the keys that they bring into use; `largest` is the
+ * largest sigma. */
+static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_noise_law *law, icl_noise_change *varies,
+                                 icl_error *error) {
     label_keys keys;
     icl_recipe_read(recipe, &noise_keys, &keys);
     icl_recipe_read(recipe, &student_keys, &keys);
@@ -91,7 +102,11 @@ static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_n
         return icl_recipe_reject(recipe, NAME(freedom), error,
                                  "more than 2, or task.noise_unit = scale: the variance is infinite");
     law->unit = is_student && !is_scale ? sqrt((keys.freedom - 2) / keys.freedom) : 1;
-    const double most = largest_noise(law, largest);
+    *varies = keys.noise_varies;
+    if (*varies == ICL_NOISE_BY_INPUT && largest > LARGEST_OF_INPUT)
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error, "at most %g beside task.noise_varies = by-input",
+                                 LARGEST_OF_INPUT);
+    const double most = largest_noise(law, *varies == ICL_NOISE_BY_PLACE ? sqrt(2) * largest : largest);
     if (most > LARGEST_NOISE)
         return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error,
                                  "less: with what is asked of it, it reaches %g, and at most %g is kept", most,
@@ -211,7 +226,7 @@ icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noi
         return ICL_OK;
     }
     ICL_CHECK(icl_noise_read(recipe, sigma, error));
-    return read_noise_law(recipe, sigma->most, &law->noise, error);
+    return read_noise_law(recipe, sigma->most, &law->noise, &law->varies, error);
 }
 
 /* Returns 1 / P(y = 1) - 1 with the same bits everywhere. */
@@ -352,7 +367,8 @@ bool icl_bayes_exists(const icl_function_classes *state, int only) {
     const double levels = (double)icl_noise_level_count(&state->noise_level, state->prompt.points - 1);
     double count = 0;
 
-    if (icl_labels_are_classes(&state->labels) || state->labels.noise.freedom > 0 || state->labels.noise.outliers > 0)
+    if (icl_labels_are_classes(&state->labels) || icl_label_has_tails(&state->labels) ||
+        state->labels.varies != ICL_NOISE_STEADY)
         return false;
     for (size_t i = 0; i < icl_function_components(&state->law); i++) {
         const icl_function_class kind = icl_function_component(&state->law, i);

@@ -7,10 +7,12 @@
  *     task.layout = joined      position i of n + 1 holds (x_i, y_(i-1)), with y_(-1) = 0, and has the target f(x_i)
  *                   separate    position 2 i of 2 n + 1 holds x_i and has the target f(x_i); position 2 i + 1 holds y_i
  *                               as first coordinate beside zeros, and weighs 0
+ *                   pairs       position i of n + 1 holds (x_i, y_i), the last one (x_n, 0), whose target f(x_n) is the
+ *                               only one: what linear transformers and softmax attention read
  *
  * Targets have no noise, except classes, which are their own targets. A causal model answers for x_k from k labelled
- * pairs, in either layout; one that is not causal sees the answers. The paper separates x_i and y_i, which takes twice
- * the positions and gives better models of the same width.
+ * pairs, in the first two layouts; one that is not causal sees the answers. The paper separates x_i and y_i, which
+ * takes twice the positions and gives better models of the same width.
  *
  * task.pool = M: f is one of M functions, drawn uniformly (Raventos and others 2023, arXiv 2306.15063); with
  * task.fresh_functions it is none of them, which shows what a model learned of the pool and what of the class.
@@ -46,9 +48,6 @@
  * The stage depends only on the step, so that runs resume and ranks agree.
  */
 
-/* task.layout. */
-typedef enum prompt_layout { LAYOUT_JOINED = 0, LAYOUT_SEPARATE } prompt_layout;
-
 /* Recipe keys of this file; members have the keys' names. */
 typedef struct class_keys {
     uint64_t curriculum;
@@ -56,7 +55,7 @@ typedef struct class_keys {
     double input_scale;
     bool orthant;
     icl_probe probe;
-    prompt_layout layout;
+    icl_prompt_kind layout;
 } class_keys;
 
 #define KEY(field)  ICL_KEY("task", class_keys, field)
@@ -243,11 +242,18 @@ static void draw_prompt(const icl_prompt_law *law, icl_random_key key, uint64_t 
     }
 }
 
-/* Returns the layout of prompts; is_separate is true for task.layout = separate. */
-static icl_prompt_layout lay_out_prompt(const icl_prompt_law *law, bool is_separate) {
+static icl_prompt_layout lay_out_prompt(const icl_prompt_law *law, icl_prompt_kind kind) {
     const size_t d = law->dimension, points = law->points;
-    return is_separate ? (icl_prompt_layout){2 * points - 1, d, 2, d}
-                       : (icl_prompt_layout){points, d + 1, 1, 2 * d + 1};
+
+    switch (kind) {
+    case ICL_PROMPT_SEPARATE:
+        return (icl_prompt_layout){2 * points - 1, d, 2, d, 0};
+    case ICL_PROMPT_PAIRS:
+        return (icl_prompt_layout){points, d + 1, 1, d, points - 1};
+    case ICL_PROMPT_JOINED:
+    default:
+        return (icl_prompt_layout){points, d + 1, 1, 2 * d + 1, 0};
+    }
 }
 
 /* ---- Reference predictors (predictors.h) ---- */
@@ -295,7 +301,7 @@ static void predict_one(const icl_task *task, const void *given, size_t number, 
     const prediction *result = given;
     const icl_function_classes *state = task->state;
     const icl_points_predictor *predictor = result->own->predictor;
-    const icl_prompt_layout layout = lay_out_prompt(&state->prompt, state->is_separate);
+    const icl_prompt_layout layout = lay_out_prompt(&state->prompt, state->layout);
     const icl_points points = {.state = state,
                                .dimension = state->prompt.dimension,
                                .count = state->prompt.points,
@@ -307,8 +313,8 @@ static void predict_one(const icl_task *task, const void *given, size_t number, 
     predictor->predict(&points, result->own->number, result->shared, work + points.count, found);
     if (icl_labels_are_classes(&state->labels) && !predictor->gives_logits)
         make_logits(points.count, found);
-    for (size_t i = 0; i < layout.positions; i++)
-        outputs[i] = i % layout.stride == 0 ? found[i / layout.stride] : 0;
+    for (size_t i = layout.first_scored; i < layout.positions; i++)
+        outputs[i - layout.first_scored] = i % layout.stride == 0 ? found[i / layout.stride] : 0;
 }
 
 static icl_status predict(const icl_reference_predictor *reference, const icl_shown_sequences *shown, double *outputs,
@@ -481,7 +487,7 @@ static icl_status create_references(const icl_recipe *recipe, double mean_square
         add(table, "ridge", &icl_points_ridge, 1);
     if (icl_labels_are_classes(&state->labels))
         ICL_CHECK(add_penalized(recipe, &icl_logistic_keys, &icl_points_logistic, table, error));
-    if (state->labels.noise.freedom > 0 || state->labels.noise.outliers > 0)
+    if (icl_label_has_tails(&state->labels) && state->labels.varies == ICL_NOISE_STEADY)
         add(table, "reweighted", &icl_points_reweighted, 0);
     add_bayes(state, table);
     if (icl_function_has(&state->law, ICL_CLASS_QUADRATIC))
@@ -496,7 +502,7 @@ static icl_status create_references(const icl_recipe *recipe, double mean_square
         icl_recipe_read(recipe, &icl_network_keys, state);
         add(table, "network", &icl_points_network, 0);
     }
-    if (state->pool > 0)
+    if (state->pool > 0 && state->labels.varies == ICL_NOISE_STEADY)
         add(table, "dmmse", &icl_points_posterior, 0);
     return ICL_OK;
 }
@@ -515,11 +521,12 @@ enum { WORD_FUNCTION = 0, WORD_LEVEL, CHOICE_WORDS };
 
 /* ---- The recipe ---- */
 
-static const icl_choice layouts[] = {{"joined", LAYOUT_JOINED}, {"separate", LAYOUT_SEPARATE}, {0}};
+static const icl_choice layouts[] = {
+    {"joined", ICL_PROMPT_JOINED}, {"separate", ICL_PROMPT_SEPARATE}, {"pairs", ICL_PROMPT_PAIRS}, {0}};
 
 static const icl_recipe_key own_rows[] = {
     {KEY(layout), "joined", .choices = layouts,
-     .help = "an input and the label before it share a position, or have one each"},
+     .help = "an input and the label before it share a position, or have one each, or it and its own label share one"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_function_classes_family_keys[] = {
@@ -556,13 +563,14 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     state->pool_key = (uint32_t)pool.pool_seed;
     state->is_fresh = pool.fresh_functions;
     ICL_CHECK(create_references(recipe, sigma.mean_square, state, error));
-    state->is_separate = keys.layout == LAYOUT_SEPARATE;
-    if (state->is_separate) {
-        task->shape.positions = 2 * n + 1;
-        task->shape.inputs = d;
-    }
-    task->shape.first_scored = 0;
-    task->shape.scored = task->shape.positions;
+    state->layout = keys.layout;
+    if (state->layout == ICL_PROMPT_PAIRS && state->curriculum.every > 0)
+        return icl_recipe_reject(recipe, NAME(curriculum), error, "0 beside task.layout = pairs");
+    const icl_prompt_layout layout = lay_out_prompt(&state->prompt, state->layout);
+    task->shape.positions = layout.positions;
+    task->shape.inputs = layout.inputs;
+    task->shape.first_scored = layout.first_scored;
+    task->shape.scored = layout.positions - layout.first_scored;
     if (icl_labels_are_classes(&state->labels))
         task->shape.loss = ICL_LOSS_LOGISTIC;
     return ICL_OK;
@@ -618,24 +626,40 @@ static void draw_points(const drawing *picture, size_t index, double *work, floa
     }
 }
 
+/* Returns what sigma is multiplied by at label i < n of a sequence, whose input is x. */
+static double noise_factor(icl_noise_change varies, const float *x, size_t i, size_t n) {
+    switch (varies) {
+    case ICL_NOISE_BY_INPUT:
+        return fabs((double)x[0]);
+    case ICL_NOISE_BY_PLACE:
+        return i < n ? sqrt((double)(2 * i + 1) / (double)n) : 1;
+    case ICL_NOISE_STEADY:
+    default:
+        return 1;
+    }
+}
+
 /* Writes the tokens and targets of inputs and a function. After the stage's last point everything is 0, labels
  * included. */
 static void label(const drawing *picture, size_t index, const double *function, const float *points, double sigma) {
     const icl_label_law *law = &picture->state->labels;
-    const icl_prompt_layout layout = lay_out_prompt(&picture->state->prompt, picture->state->is_separate);
+    const icl_prompt_layout layout = lay_out_prompt(&picture->state->prompt, picture->state->layout);
     const size_t d = picture->state->prompt.dimension, count = picture->state->prompt.points,
-                 n = picture->stage.context;
+                 n = picture->stage.context, scored = layout.positions - layout.first_scored;
     float *tokens = picture->out.inputs + index * layout.positions * layout.inputs;
-    float *targets = picture->out.targets + index * layout.positions;
+    float *targets = picture->out.targets + index * scored;
     icl_words noise = {.key = picture->noise, .next = (uint64_t)index * ((count + 3) / 4 * 4)};
 
     for (size_t i = 0; i < count && i <= n; i++) {
         const double value = icl_function_value(&picture->state->law, function, points + i * d);
         const double normal = i < n ? icl_words_normal(&noise) : 0;
-        const double seen = icl_label_draw(law, value, sigma, normal, picture->rare, (uint64_t)index * count + i);
-        float *token = tokens + i * layout.stride * layout.inputs;
+        const double own = sigma * noise_factor(law->varies, points + i * d, i, count - 1);
+        const double seen = icl_label_draw(law, value, own, normal, picture->rare, (uint64_t)index * count + i);
+        const size_t position = i * layout.stride;
+        float *token = tokens + position * layout.inputs;
         memcpy(token, points + i * d, d * sizeof *token);
-        targets[i * layout.stride] = (float)(icl_labels_are_classes(law) ? (seen + 1) / 2 : value);
+        if (position >= layout.first_scored)
+            targets[position - layout.first_scored] = (float)(icl_labels_are_classes(law) ? (seen + 1) / 2 : value);
         if (i < n)
             token[layout.label] = (float)seen;
     }
@@ -643,7 +667,7 @@ static void label(const drawing *picture, size_t index, const double *function, 
 
 /* Weights the points in use so that their losses count as much in all as those of all positions. */
 static void weigh(const drawing *picture, size_t index) {
-    const icl_prompt_layout layout = lay_out_prompt(&picture->state->prompt, picture->state->is_separate);
+    const icl_prompt_layout layout = lay_out_prompt(&picture->state->prompt, picture->state->layout);
     const size_t used = picture->stage.context + 1;
     float *weights = picture->out.weights + index * layout.positions;
 
@@ -678,11 +702,11 @@ static void draw_one(void *context, size_t index, size_t thread) {
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {
     const icl_function_classes *state = task->state;
-    const size_t d = state->prompt.dimension, points = task->shape.positions;
+    const size_t d = state->prompt.dimension, points = task->shape.positions, scored = task->shape.scored;
     icl_tensor *scratch = batch->scratch;
 
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, task->shape.inputs}, &batch->inputs, error));
-    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, 1}, &scratch[TARGETS], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, scored, 1}, &scratch[TARGETS], error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, 1, 1}, &scratch[LEVELS], error));
     batch->targets = scratch[TARGETS];
     ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_NOISE, scratch[LEVELS], error));
@@ -690,7 +714,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, d, 1}, &scratch[COEFFICIENTS], error));
         ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, scratch[COEFFICIENTS], error));
     }
-    if (state->is_separate || (purpose == ICL_FOR_TRAINING && state->curriculum.every > 0)) {
+    if (state->layout == ICL_PROMPT_SEPARATE || (purpose == ICL_FOR_TRAINING && state->curriculum.every > 0)) {
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, 1}, &scratch[WEIGHTS], error));
         batch->weights = scratch[WEIGHTS];
     }

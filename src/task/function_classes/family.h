@@ -46,9 +46,13 @@ typedef struct icl_prompt_law {
     size_t probe_at; /* k, from 0 */
 } icl_prompt_law;
 
-/* The layout of a sequence: x_i stands at position stride * i, and y_i `label` numbers after the first of x_i. */
+/* task.layout. */
+typedef enum icl_prompt_kind { ICL_PROMPT_JOINED = 0, ICL_PROMPT_SEPARATE, ICL_PROMPT_PAIRS } icl_prompt_kind;
+
+/* The layout of a sequence: x_i stands at position stride * i, and y_i `label` numbers after the first of x_i; the
+ * positions from first_scored on are scored. */
 typedef struct icl_prompt_layout {
-    size_t positions, inputs, stride, label; /* T, p */
+    size_t positions, inputs, stride, label, first_scored; /* T, p */
 } icl_prompt_layout;
 
 /* task->state. */
@@ -61,7 +65,7 @@ typedef struct icl_function_classes {
     uint64_t pool;                 /* M; 0: every sequence has a function of its own */
     uint32_t pool_key;             /* task.pool_seed */
     bool is_fresh;                 /* functions are none of the pool */
-    bool is_separate;              /* task.layout */
+    icl_prompt_kind layout;
     size_t network_steps;
     double network_rate;
     struct icl_class_references *references;

@@ -15,6 +15,9 @@
  *                                 task.noise_unit = deviation: c = sqrt((nu - 2) / nu), so that sigma is the standard
  *                                 deviation, nu > 2; scale: c = 1
  *
+ *     task.noise_varies = by-input   sigma of a label is |x_i1| times the sequence's: the first coordinate of its input
+ *                         by-place   its variance rises evenly along the sequence, by 2 (i + 1/2) / n times sigma^2
+ *
  * A share task.outliers of the labels, drawn one by one, are outliers, with A = task.outlier_size:
  *
  *     task.outlier_law = wide        y = f(x) + A eps (Tukey's contaminated noise)
@@ -37,12 +40,16 @@ typedef struct icl_noise_law {
     bool multiplies;     /* task.outlier_law */
 } icl_noise_law;
 
+/* task.noise_varies: how sigma changes within a sequence. */
+typedef enum icl_noise_change { ICL_NOISE_STEADY = 0, ICL_NOISE_BY_INPUT, ICL_NOISE_BY_PLACE } icl_noise_change;
+
 typedef enum icl_label_kind { ICL_LABELS_ARE_VALUES = 0, ICL_LABELS_ARE_SIGNS, ICL_LABELS_ARE_LOGISTIC } icl_label_kind;
 
 typedef struct icl_label_law {
     icl_label_kind kind;
-    icl_noise_law noise; /* for values */
-    double flipped;      /* for signs */
+    icl_noise_law noise;     /* for values */
+    icl_noise_change varies; /* likewise */
+    double flipped;          /* for signs */
 } icl_label_law;
 
 /* task.label_law and the keys that it brings into use. */
@@ -53,6 +60,11 @@ icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noi
 
 static inline bool icl_labels_are_classes(const icl_label_law *law) {
     return law->kind != ICL_LABELS_ARE_VALUES;
+}
+
+/* Returns whether noise has heavy tails or outliers. */
+static inline bool icl_label_has_tails(const icl_label_law *law) {
+    return law->noise.freedom > 0 || law->noise.outliers > 0;
 }
 
 /* Returns the label of a value: for values with noise made from `normal`, of N(0, 1), and four words of the key from 4

@@ -11,7 +11,8 @@
  *     least-squares   <x_k, w> with the w of least norm among those of least squared error
  *     ridge           <x_k, w>, w = (X^T X + (s / c)^2 I)^-1 X^T y, s^2 the variance of the noise at the sequence's own
  *                     sigma and c = task.output_scale; only if there is noise. The posterior mean of linear functions
- *                     with normal noise, and with other noise the best that is linear in y
+ *                     with normal noise, and with other noise the best that is linear in y, if sigma is steady within a
+ *                     sequence; else s^2 is the mean over the places, or over inputs of variance 1
  *     reweighted      for heavy tails or outliers: a mode of the posterior of linear functions, by the law of the noise
  *     bayes           the posterior mean if the classes are linear, sparse or quadratic and the noise is normal: no
  *                     predictor that is not told the level is better. For a mixture also bayes:CLASS, which takes all
