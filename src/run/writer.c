@@ -87,11 +87,11 @@ static double sum_first(const candidate *heap, size_t count, size_t most, double
 /* Weighs the candidates. Returns the sum of the weights of those that top_k and top_p keep, and sets *kept to how many
  * they are. */
 static double weigh(const icl_sampler *sampler, candidate *heap, size_t count, size_t *kept) {
-    const double largest = heap[0].logit;
+    const double largest = (double)heap[0].logit;
     double sum = 0;
 
     for (size_t i = 0; i < count; i++)
-        sum += heap[i].weight = exp((heap[i].logit - largest) / sampler->temperature);
+        sum += heap[i].weight = exp(((double)heap[i].logit - largest) / sampler->temperature);
     *kept = count;
     if (sampler->top_k > 0 && sampler->top_k < count)
         sum = sum_first(heap, count, (size_t)sampler->top_k, INFINITY, kept);
