@@ -88,7 +88,7 @@ icl_status __wrap_icl_reproduce(const icl_reproduction *reproduction, /* NOLINT 
         params->report(params->user, reproduction, &findings[i]);
     for (size_t i = 0; i < COUNT(trainings); i++)
         params->trained(params->user, reproduction, &trainings[i]);
-    *summary = (icl_reproduce_summary){17, 19, 23.25, 29};
+    *summary = (icl_reproduce_summary){17, 19, 23.25, 29, 31};
     return ICL_OK;
 }
 
@@ -170,6 +170,8 @@ static void test_reproduce(tap_run *tap, scratch_folder *scratch) {
                                    {"findings", 17, NULL},
                                    {"missed", 19, NULL},
                                    {"judged", 29, NULL},
+                                   {"claim_judged", true, NULL},
+                                   {"verdict", 0, "The claim does not hold at scale ci: 19 of 29 targets are missed."},
                                    {"seconds", 23.25, NULL},
                                    {"folder", 0, place}};
 
