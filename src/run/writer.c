@@ -94,7 +94,7 @@ static double weigh(const icl_sampler *sampler, candidate *heap, size_t count, s
         sum += heap[i].weight = exp(((double)heap[i].logit - largest) / sampler->temperature);
     *kept = count;
     if (sampler->top_k > 0 && sampler->top_k < count)
-        sum = sum_first(heap, count, (size_t)sampler->top_k, INFINITY, kept);
+        sum = sum_first(heap, count, (size_t)sampler->top_k, HUGE_VAL, kept);
     return sampler->top_p < 1 ? sum_first(heap, count, *kept, sampler->top_p * sum, kept) : sum;
 }
 

@@ -49,7 +49,7 @@ icl_status icl_tape_create(icl_backend *backend, icl_tape **tape, icl_error *err
 }
 
 void icl_tape_rewind(icl_tape *tape, icl_variable last) {
-    const size_t kept = (size_t)(last.index + 1);
+    const size_t kept = (size_t)last.index + 1;
 
     for (size_t i = kept; i < tape->node_count; i++) {
         icl_node *node = &tape->nodes[i];
