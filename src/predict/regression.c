@@ -51,7 +51,7 @@ typedef struct regression_run {
     size_t *order;           /* [labelled] */
     icl_lesson all, context; /* of all rows, and of the context */
 
-    /* Of the present repeat, in the order of its rows. */
+    /* Forecasts and targets belong to the present repeat, in the order of its rows. */
     icl_forecast *forecasts; /* [labelled][ICL_METHODS] */
     double *targets;         /* [labelled] */
     double *scores;          /* [repeats][labelled], of the mixture */

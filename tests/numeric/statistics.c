@@ -64,7 +64,7 @@ int main(void) {
            fabs(icl_tail_index(powers, 5, 2) - 2 / (3 * log(2))) < 1e-15 &&
                fabs(icl_tail_index(powers, 5, 4) - 4 / (10 * log(2))) < 1e-15,
            "the tail index of powers of two");
-    /* Of four ceil(.5 5) = 3 and ceil(.8 5) = 4; of one, and of a larger share, the largest. */
+    /* The places are ceil(.5 5) = 3 and ceil(.8 5) = 4 of four; one, and a larger share, have the largest. */
     tap_ok(&tap,
            icl_conformal_quantile(ranks, 4, 1, .5) == 3 && icl_conformal_quantile(ranks, 4, 1, .8) == 4 &&
                icl_conformal_quantile(ranks, 4, 1, .81) == 4 && icl_conformal_quantile(ranks, 1, 1, .5) == 1 &&

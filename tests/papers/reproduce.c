@@ -79,7 +79,7 @@ static void test_verdicts(tap_run *tap) {
 
 /* ---- What judges the claim ---- */
 
-/* Of this study one finding is computed, and at the larger scales there is another, by the evidence in its data. */
+/* One finding of this study is computed, and the larger scales have another, by the evidence in its data. */
 static void judge_larger(icl_study *study) {
     const icl_evidence *evidence = study->run->reproduction->data;
 

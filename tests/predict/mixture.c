@@ -192,7 +192,7 @@ static void check_failure(tap_run *tap) {
     tap_ok(tap, is_same, "the mixture of one method is that method");
 }
 
-/* Of 12 rows of a series parts of three begin at 3, 6 and 9; two rows ahead the last row before is not yet known. */
+/* Parts of three begin at 3, 6 and 9 of 12 rows of a series; two rows ahead the last row before is not yet known. */
 static void check_series(tap_run *tap) {
     const icl_time_series series = {.lags = 1, .ahead = 2};
     planted rows = plant(), later = plant();
@@ -352,7 +352,7 @@ static void check_repeats(tap_run *tap, const icl_table *table) {
             scores[at] = scores[at - 1];
         scores[at] = fabs(mean - target) * 2 / width;
     }
-    /* Of 23 rows the 12th and the 20th, ceil(.5 24) and ceil(.8 24), each row twice. */
+    /* The places are the 12th and the 20th of 23 rows, ceil(.5 24) and ceil(.8 24); each row stands twice. */
     tap_ok(tap, near(both->mixture.margin_50, scores[23], 1e-5) && near(both->mixture.margin_80, scores[39], 1e-5),
            "margins of both repeats: %g, %g", both->mixture.margin_50, both->mixture.margin_80);
     icl_regression_outcome_destroy(&one);

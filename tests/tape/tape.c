@@ -348,7 +348,7 @@ static void test_dropout(fixture *f) {
     icl_tape_reset(f->tape);
 }
 
-/* What stands before `last` keeps its value and its gradient; what comes after it, and its error, is forgotten. */
+/* A rewind keeps values and gradients up to `last`, and forgets what comes after it, and its error. */
 static void test_rewind(fixture *f) {
     const size_t two = 2, four = 4;
     const icl_variable x = parameter(f, (const float[]){1, -2, 3, -4});
